@@ -1,0 +1,42 @@
+# The extension, built with PGXS. The core alone, its unit tests and micro-benchmarks: see
+# CMakeLists.txt.
+EXTENSION = bloomfilter
+EXTVERSION = $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" bloomfilter.control)
+DATA_built = $(EXTENSION)--$(EXTVERSION).sql
+
+MODULE_big = bloomfilter
+OBJS = $(addprefix src/, module.o normalize.o filter_table.o chunk_row.o guard.o probe.o \
+  create.o info.o bits.o aggregate.o sizing.o)
+
+SERVER_INCLUDES = -isystem $(shell $(PG_CONFIG) --includedir-server)
+CXX_STANDARD = -std=gnu++20 -fno-exceptions -fno-rtti
+BLOOM_CXXFLAGS = $(CXX_STANDARD) -fvisibility=hidden -fvisibility-inlines-hidden \
+  -Wall -Wextra -Wpedantic -Wno-variadic-macros
+PG_CPPFLAGS = -Iinclude -Isrc $(SERVER_INCLUDES) -DBLOOMFILTER_VERSION='"$(EXTVERSION)"'
+PG_CXXFLAGS = $(BLOOM_CXXFLAGS) $(COPT)
+SHLIB_LINK = -lcrypto
+
+REGRESS = $(sort $(notdir $(basename $(wildcard test/sql/*.sql))))
+REGRESS_OPTS = --inputdir=test
+ISOLATION = $(sort $(notdir $(basename $(wildcard test/specs/*.spec))))
+ISOLATION_OPTS = --inputdir=test
+TAP_TESTS = 1
+PROVE_TESTS = $(sort $(wildcard test/t/*.pl))
+EXTRA_CLEAN = $(EXTENSION)--*.sql output_iso results tmp_check tmp_check_iso log
+
+PG_CONFIG ?= pg_config
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+include $(PGXS)
+
+# A C++ library is linked by the C++ driver.
+COMPILER = $(CXX) $(CXXFLAGS)
+
+# PGXS leaves PG_CXXFLAGS out of the rule for C++ bitcode.
+COMPILE.cxx.bc += $(CXX_STANDARD)
+
+# Every source sees every header: they are few, and PGXS does not track them.
+HEADERS_ALL = $(wildcard src/*.hpp include/bloomfilter/*.hpp)
+$(OBJS) $(OBJS:.o=.bc): $(HEADERS_ALL) bloomfilter.control
+
+$(EXTENSION)--$(EXTVERSION).sql: sql/bloomfilter.sql bloomfilter.control
+	cp $< $@

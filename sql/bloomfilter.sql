@@ -1,0 +1,161 @@
+-- The current definition of the extension, edited by hand; the build copies it to
+-- bloomfilter--VERSION.sql. Objects go to the schema that CREATE EXTENSION names.
+\echo Use "CREATE EXTENSION bloomfilter" to load this file. \quit
+
+-- Chunk level: for hand-written SQL over (chunk, bits) rows
+
+create function username_bits(name text, chunks int default 131072,
+    out chunk int, out mask bit(8192)) returns record
+as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 2;
+comment on function username_bits(text, int) is
+    'chunk and mask of a name in a filter of that many chunks, lower-cased, k = 7';
+
+create function bloom_chunk(item text, chunks int) returns int
+as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 2;
+comment on function bloom_chunk(text, int) is
+    'chunk of an item in a filter of that many chunks, lower-cased';
+
+create function bloom_bits_add(bits bit, item text) returns bit
+as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 2;
+comment on function bloom_bits_add(bit, text) is 'chunk with the bits of an item set';
+
+create function bloom_bits_contain(bits bit, item text) returns boolean
+as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 2;
+comment on function bloom_bits_contain(bit, text) is
+    'whether all bits of an item are set in its chunk; false: definitely not in';
+
+create function bloom_bits_contained(item text, bits bit) returns boolean
+as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 2;
+comment on function bloom_bits_contained(text, bit) is
+    'whether all bits of an item are set in its chunk; false: definitely not in';
+
+create operator + (leftarg = bit, rightarg = text, function = bloom_bits_add);
+comment on operator + (bit, text) is 'chunk with the bits of an item set';
+
+create operator @> (leftarg = bit, rightarg = text, function = bloom_bits_contain,
+    commutator = <@, restrict = contsel, join = contjoinsel);
+comment on operator @> (bit, text) is 'chunk might contain item; false: definitely not';
+
+create operator <@ (leftarg = text, rightarg = bit, function = bloom_bits_contained,
+    commutator = @>, restrict = contsel, join = contjoinsel);
+comment on operator <@ (text, bit) is 'chunk might contain item; false: definitely not';
+
+create function bloom_bits_agg_add(state bit, item text) returns bit
+as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 2;
+comment on function bloom_bits_agg_add(bit, text) is 'transition function of bloom_bits_agg';
+
+create aggregate bloom_bits_agg(item text) (
+    sfunc = bloom_bits_agg_add, stype = bit, sspace = 1040,
+    combinefunc = pg_catalog.bitor, parallel = safe);
+comment on aggregate bloom_bits_agg(text) is
+    'chunk with the bits of all items set: the OR of their masks';
+
+create function bloom_fp_rate_add(state float8[], bits bit) returns float8[]
+as 'MODULE_PATHNAME' language c immutable strict parallel safe cost 2;
+comment on function bloom_fp_rate_add(float8[], bit) is 'transition function of bloom_fp_rate';
+
+create aggregate bloom_fp_rate(bits bit) (
+    sfunc = bloom_fp_rate_add, stype = float8[], initcond = '{0,0,0}',
+    combinefunc = pg_catalog.float8_combine, finalfunc = pg_catalog.float8_avg, parallel = safe);
+comment on aggregate bloom_fp_rate(bit) is
+    'false-positive rate of a filter, read from its chunks: avg((bits set / bits)^7)';
+
+-- Normalisation and sizing
+
+create function bloom_normalize(item text, normalization text) returns text
+as 'MODULE_PATHNAME' language c immutable strict parallel safe cost 2;
+comment on function bloom_normalize(text, text) is
+    'key that is hashed for an item under a normalisation: none or lower';
+
+create function bloom_size(capacity float8, fp_rate float8 default 0.01,
+    out storage text, out chunks int, out chunk_bits int, out k int, out bytes bigint,
+    out disk_bytes bigint, out bits_per_item float8, out expected_fp_rate float8)
+returns setof record
+as 'MODULE_PATHNAME' language c immutable strict parallel safe rows 2 cost 10000;
+comment on function bloom_size(float8, float8) is
+    'geometry that holds capacity items at fp_rate, as a filter table and as a value';
+
+create function bloom_expected_fp_rate(items float8, chunks int, k int default 7) returns float8
+as 'MODULE_PATHNAME' language c immutable strict parallel safe cost 100;
+comment on function bloom_expected_fp_rate(float8, int, int) is
+    'false-positive rate of that many items in that many chunks of 8192 bits';
+
+-- Filter tables
+
+create function bloom_guard() returns trigger
+as 'MODULE_PATHNAME' language c;
+comment on function bloom_guard() is
+    'guard trigger of a filter table; its arguments are the filter''s settings';
+
+create function bloom_create(filter text, capacity float8, fp_rate float8 default 0.01,
+    normalization text default 'lower', source text default null, ready boolean default false,
+    chunks int default null) returns regclass
+as 'MODULE_PATHNAME' language c volatile called on null input parallel unsafe;
+comment on function bloom_create(text, float8, float8, text, text, boolean, int) is
+    'makes a filter table for capacity items, loaded from the query source where one is given';
+
+create function bloom_register(filter regclass, normalization text, capacity float8 default null,
+    fp_rate float8 default 0.01, known text[] default null) returns void
+as 'MODULE_PATHNAME' language c volatile called on null input parallel unsafe;
+comment on function bloom_register(regclass, text, float8, float8, text[]) is
+    'makes a filter of a table of chunks made by hand; refused if it denies an item of known';
+
+create function bloom_might_contain(filter regclass, item text) returns boolean
+as 'MODULE_PATHNAME' language c stable called on null input parallel safe cost 10;
+comment on function bloom_might_contain(regclass, text) is
+    'whether a filter might contain an item; false: definitely not';
+
+create function bloom_might_contain_many(filter regclass, items text[]) returns boolean[]
+as 'MODULE_PATHNAME' language c stable called on null input parallel safe cost 1000;
+comment on function bloom_might_contain_many(regclass, text[]) is
+    'whether a filter might contain each item, in their order; null for null';
+
+create function bloom_add(filter regclass, item text) returns boolean
+as 'MODULE_PATHNAME' language c volatile called on null input parallel unsafe cost 100;
+comment on function bloom_add(regclass, text) is
+    'adds an item to a filter; true: it was definitely new';
+
+create function bloom_add_many(filter regclass, items text[]) returns bigint
+as 'MODULE_PATHNAME' language c volatile called on null input parallel unsafe cost 10000;
+comment on function bloom_add_many(regclass, text[]) is
+    'adds items to a filter, all or none; returns how many were definitely new';
+
+create function bloom_suspend(filter regclass) returns void
+as 'MODULE_PATHNAME' language c volatile called on null input parallel unsafe;
+comment on function bloom_suspend(regclass) is
+    'has every check of a filter answer maybe, until bloom_resume';
+
+create function bloom_resume(filter regclass, trust_failover boolean default null) returns void
+as 'MODULE_PATHNAME' language c volatile called on null input parallel unsafe;
+comment on function bloom_resume(regclass, boolean) is
+    'has a filter answer again; the caller vouches that every name is in';
+
+create function bloom_info(inout filter regclass, out status text, out advice text,
+    out chunks int, out normalization text, out capacity float8, out items float8,
+    out saturation float8, out target_fp_rate float8, out fp_rate float8, out fill float8,
+    out worst_chunk int, out worst_fill float8, out chunks_read int, out bytes bigint,
+    out built_at timestamptz, out age interval, out items_at_build float8)
+as 'MODULE_PATHNAME' language c stable called on null input parallel safe cost 100000;
+comment on function bloom_info(regclass) is
+    'settings and state of a filter, exact: reads every chunk';
+
+create function bloom_info_sampled(inout filter regclass, sample int, out status text,
+    out advice text, out chunks int, out normalization text, out capacity float8, out items float8,
+    out saturation float8, out target_fp_rate float8, out fp_rate float8, out fill float8,
+    out worst_chunk int, out worst_fill float8, out chunks_read int, out bytes bigint,
+    out built_at timestamptz, out age interval, out items_at_build float8)
+as 'MODULE_PATHNAME' language c stable strict parallel safe cost 1000;
+comment on function bloom_info_sampled(regclass, int) is
+    'settings and state of a filter, estimated from that many chunks';
+
+create view bloom_filters as
+select info.*
+from pg_catalog.pg_trigger guard
+     cross join lateral bloom_info_sampled(guard.tgrelid::pg_catalog.regclass, 256) info
+where guard.tgfoid = 'bloom_guard'::regproc
+  and guard.tgname = 'bloom_filter'
+  and pg_catalog.has_table_privilege(guard.tgrelid, 'select')
+  and info.filter is not null;
+comment on view bloom_filters is
+    'every registered filter that one may read, estimated from a sample of 256 chunks';
+grant select on bloom_filters to public;

@@ -1,0 +1,42 @@
+// One chunk row of a filter table: found, and read where it lies.
+#ifndef BLOOMFILTER_CHUNK_ROW_HPP
+#define BLOOMFILTER_CHUNK_ROW_HPP
+
+#include "pg.hpp"
+
+#include "bloomfilter/chunk.hpp"
+#include "filter_table.hpp"
+
+namespace bloomfilter {
+
+// A version of a chunk row, its page pinned until release().
+struct ChunkRow {
+  HeapTupleData tuple;
+  Buffer buffer;
+  void release() { ReleaseBuffer(buffer); }
+};
+
+// Finds the newest committed version of the chunk's row, or the transaction's own: never the
+// statement's snapshot, which may be older than an add that has committed. False if there is no
+// such row.
+bool find_chunk(Relation relation, FilterTable *table, int32 chunk, ChunkRow *row);
+
+// As find_chunk; raises XX001 where the row is missing.
+ChunkRow require_chunk(const OpenFilter &filter, int32 chunk);
+
+// The kilobyte of bits in a row's tuple. Raises XX001 where the column holds anything else.
+ChunkView chunk_bits(Relation relation, const Shape &shape, HeapTuple tuple);
+
+// The chunk number in a row's tuple.
+int32 chunk_number(Relation relation, const Shape &shape, HeapTuple tuple);
+
+// The highest chunk number there is, -1 where there are no rows. Takes no predicate lock.
+int32 last_chunk(Relation relation, const Shape &shape);
+
+// Works out how many rows lie on a page, if they lie in order; else 0, and every row is found
+// through the index.
+int32 find_rows_a_page(Relation relation, FilterTable *table);
+
+}  // namespace bloomfilter
+
+#endif

@@ -1,0 +1,54 @@
+// A chunk as SQL passes it around: a bit(8192).
+#ifndef BLOOMFILTER_CHUNK_VALUE_HPP
+#define BLOOMFILTER_CHUNK_VALUE_HPP
+
+#include "pg.hpp"
+
+#include <cstring>
+
+#include "bloomfilter/chunk.hpp"
+#include "filter_table.hpp"
+#include "normalize.hpp"
+
+namespace bloomfilter {
+
+inline constexpr Size kChunkValueBytes = VARBITTOTALLEN(kChunkBits);
+
+// Raises 22026 unless the bit string is a chunk; PostgreSQL forgets bit(n)'s n in a function's
+// signature.
+inline VarBit *require_chunk_value(VarBit *bits) {
+  if (VARBITLEN(bits) != kChunkBits)
+    ereport(ERROR, (errcode(ERRCODE_STRING_DATA_LENGTH_MISMATCH),
+                    errmsg("a chunk has %d bits, not %d", kChunkBits, VARBITLEN(bits)),
+                    errhint("Give the column the type bit(%d).", kChunkBits)));
+  return bits;
+}
+
+inline VarBit *new_chunk_value() {
+  auto *bits = static_cast<VarBit *>(palloc0(kChunkValueBytes));
+  SET_VARSIZE(bits, kChunkValueBytes);
+  VARBITLEN(bits) = kChunkBits;
+  return bits;
+}
+
+inline VarBit *copy_chunk_value(const VarBit *bits) {
+  auto *copy = static_cast<VarBit *>(palloc(kChunkValueBytes));
+  std::memcpy(copy, bits, kChunkValueBytes);
+  return copy;
+}
+
+inline ChunkView chunk_view(const VarBit *bits) {
+  return ChunkView(VARBITS(bits), kChunkBytes);
+}
+
+inline MutableChunkView mutable_chunk_view(VarBit *bits) {
+  return MutableChunkView(VARBITS(bits), kChunkBytes);
+}
+
+inline Digest hash_lower(const text *item) {
+  return hash_item(Normalization::kLower, text_view(item));
+}
+
+}  // namespace bloomfilter
+
+#endif

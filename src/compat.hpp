@@ -1,0 +1,84 @@
+// Every difference between PostgreSQL 15, 17, 18 and 19 that this extension meets.
+#ifndef BLOOMFILTER_COMPAT_HPP
+#define BLOOMFILTER_COMPAT_HPP
+
+#if PG_VERSION_NUM < 150000
+#error "bloomfilter needs PostgreSQL 15 or newer"
+#endif
+
+extern "C" {
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+}
+
+namespace bloomfilter {
+
+inline TM_Result compat_heap_update(Relation relation, ItemPointer old, HeapTuple updated,
+                                    CommandId cid, TM_FailureData *failure) {
+  LockTupleMode lock;
+#if PG_VERSION_NUM >= 190000
+  TU_UpdateIndexes indexes;
+  return heap_update(relation, old, updated, cid, 0, InvalidSnapshot, true, failure, &lock,
+                     &indexes);
+#elif PG_VERSION_NUM >= 160000
+  TU_UpdateIndexes indexes;
+  return heap_update(relation, old, updated, cid, InvalidSnapshot, true, failure, &lock, &indexes);
+#else
+  return heap_update(relation, old, updated, cid, InvalidSnapshot, true, failure, &lock);
+#endif
+}
+
+inline IndexScanDesc compat_index_beginscan(Relation heap, Relation index, Snapshot snapshot,
+                                            int keys) {
+#if PG_VERSION_NUM >= 190000
+  return index_beginscan(heap, index, snapshot, nullptr, keys, 0, 0);
+#elif PG_VERSION_NUM >= 180000
+  return index_beginscan(heap, index, snapshot, nullptr, keys, 0);
+#else
+  return index_beginscan(heap, index, snapshot, keys, 0);
+#endif
+}
+
+inline TableScanDesc compat_table_beginscan(Relation relation, Snapshot snapshot) {
+#if PG_VERSION_NUM >= 190000
+  return table_beginscan(relation, snapshot, 0, nullptr, 0);
+#else
+  return table_beginscan(relation, snapshot, 0, nullptr);
+#endif
+}
+
+inline LocalTransactionId compat_local_transaction_id() {
+#if PG_VERSION_NUM >= 170000
+  return MyProc->vxid.lxid;
+#else
+  return MyProc->lxid;
+#endif
+}
+
+inline List *compat_qualified_name_list(const char *name) {
+#if PG_VERSION_NUM >= 160000
+  return stringToQualifiedNameList(name, nullptr);
+#else
+  return stringToQualifiedNameList(name);
+#endif
+}
+
+inline bool compat_owns_relation(Oid relid) {
+#if PG_VERSION_NUM >= 160000
+  return object_ownercheck(RelationRelationId, relid, GetUserId());
+#else
+  return pg_class_ownercheck(relid, GetUserId());
+#endif
+}
+
+// The attribute of pg_database that names the locale of a provider other than libc.
+#if PG_VERSION_NUM >= 170000
+inline constexpr AttrNumber kDatabaseLocaleAttribute = Anum_pg_database_datlocale;
+#else
+inline constexpr AttrNumber kDatabaseLocaleAttribute = Anum_pg_database_daticulocale;
+#endif
+
+}  // namespace bloomfilter
+
+#endif

@@ -1,0 +1,437 @@
+#include "pg.hpp"
+
+extern "C" {
+#include "common/shortest_dec.h"
+}
+
+#include <charconv>
+#include <cstring>
+
+#include "bloomfilter/chunk.hpp"
+#include "bloomfilter/sizing.hpp"
+#include "chunk_row.hpp"
+#include "filter_table.hpp"
+
+extern "C" PGDLLEXPORT Datum bloom_guard(PG_FUNCTION_ARGS);
+
+namespace bloomfilter {
+namespace {
+
+constinit HTAB *filters = nullptr;
+
+// How often a last chunk that is too low is looked for again: a row that moves to another page
+// at that moment can be missed.
+constexpr int kLastChunkLooks = 3;
+
+// Why a relation cannot be used as a filter; no detail means that it can.
+struct Problem {
+  int sqlstate = 0;
+  const char *detail = nullptr;
+  const char *hint = nullptr;
+  explicit operator bool() const { return detail != nullptr; }
+};
+
+Problem unusable(const char *detail, const char *hint = nullptr) {
+  return {ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, detail, hint};
+}
+
+Problem damaged(const char *detail) {
+  return {ERRCODE_DATA_CORRUPTED, detail,
+          "Take the answer as \"maybe\", and make the filter anew from its source."};
+}
+
+[[noreturn]] void raise(Relation relation, const Problem &problem) {
+  const char *name = RelationGetRelationName(relation);
+  ereport(ERROR, (errcode(problem.sqlstate),
+                  problem.sqlstate == ERRCODE_DATA_CORRUPTED
+                      ? errmsg("Bloom filter \"%s\" is damaged", name)
+                      : errmsg("\"%s\" cannot be used as a Bloom filter", name),
+                  errdetail("%s", problem.detail),
+                  problem.hint == nullptr ? 0 : errhint("%s", problem.hint)));
+  pg_unreachable();
+}
+
+bool is_guard(const Trigger &trigger) {
+  if (std::strcmp(trigger.tgname, kGuardTrigger) != 0) return false;
+  FmgrInfo function;
+  fmgr_info(trigger.tgfoid, &function);
+  return function.fn_addr == bloom_guard;
+}
+
+const Trigger *find_guard(Relation relation) {
+  const TriggerDesc *triggers = relation->trigdesc;
+  for (int i = 0; triggers != nullptr && i < triggers->numtriggers; ++i)
+    if (is_guard(triggers->triggers[i])) return &triggers->triggers[i];
+  return nullptr;
+}
+
+const char *columns_problem(Relation relation, Shape *shape) {
+  constexpr const char *kExpected =
+      "Its columns are not (chunk int primary key, bits bit(8192) not null).";
+  const TupleDesc descriptor = RelationGetDescr(relation);
+  *shape = {};
+  for (int i = 0; i < descriptor->natts; ++i) {
+    const FormData_pg_attribute *column = TupleDescAttr(descriptor, i);
+    if (column->attisdropped) continue;
+    const char *name = NameStr(column->attname);
+    if (std::strcmp(name, "chunk") == 0 && column->atttypid == INT4OID && column->attnotnull) {
+      shape->chunk_attribute = column->attnum;
+    } else if (std::strcmp(name, "bits") == 0 && column->atttypid == BITOID) {
+      if (column->atttypmod != kChunkBits) return "Its column \"bits\" is not of type bit(8192).";
+      if (!column->attnotnull) return "Its column \"bits\" is not declared NOT NULL.";
+      shape->bits_attribute = column->attnum;
+    } else {
+      return kExpected;
+    }
+  }
+  return shape->chunk_attribute != 0 && shape->bits_attribute != 0 ? nullptr : kExpected;
+}
+
+const char *index_problem(Relation relation, Shape *shape) {
+  constexpr const char *kExpected =
+      "It must have one index, its primary key on \"chunk\", and no other.";
+  List *indexes = RelationGetIndexList(relation);
+  if (list_length(indexes) != 1) return kExpected;
+  shape->index = linitial_oid(indexes);
+  Relation index = index_open(shape->index, AccessShareLock);
+  const FormData_pg_index *form = index->rd_index;
+  const bool fits = form->indisprimary && form->indisvalid && form->indisready &&
+                    form->indimmediate && form->indnatts == 1 &&
+                    form->indkey.values[0] == shape->chunk_attribute &&
+                    index->rd_rel->relam == BTREE_AM_OID;
+  index_close(index, AccessShareLock);
+  return fits ? nullptr : kExpected;
+}
+
+// Checks read heap pages and adds write them without the executor: what the executor would do
+// beyond that must not be there.
+const char *kind_problem(Relation relation, bool guarded) {
+  const FormData_pg_class *form = relation->rd_rel;
+  if (form->relkind != RELKIND_RELATION) return "It is not an ordinary table.";
+  if (form->relpersistence != RELPERSISTENCE_PERMANENT)
+    return "It is temporary or unlogged, and would forget names.";
+  if (form->relam != HEAP_TABLE_AM_OID) return "Its access method is not heap.";
+  if (form->relispartition || form->relhassubclass || has_superclass(RelationGetRelid(relation)))
+    return "It is a partition, or inherits or is inherited.";
+  if (form->relrowsecurity) return "It has row-level security.";
+  if (form->relhasrules) return "It has rules.";
+  const int triggers = relation->trigdesc == nullptr ? 0 : relation->trigdesc->numtriggers;
+  if (triggers > (guarded ? 1 : 0)) return "It has other triggers, or a foreign key refers to it.";
+  return nullptr;
+}
+
+const char *shape_problem(Relation relation, bool guarded, Shape *shape) {
+  const char *problem = kind_problem(relation, guarded);
+  if (problem == nullptr) problem = columns_problem(relation, shape);
+  if (problem == nullptr) problem = index_problem(relation, shape);
+  return problem;
+}
+
+// The settings' names, in the order in which they are written.
+enum Key {
+  kLayout,
+  kChunks,
+  kNormalization,
+  kState,
+  kCanary,
+  kCanaryAscii,
+  kStamp,
+  kCapacity,
+  kFpRate,
+  kItems,
+  kBuiltAt,
+  kSystem,
+  kTimeline,
+  kFailover,
+  kKeys
+};
+constexpr const char *kKeyNames[kKeys] = {
+    "layout",   "chunks",  "normalization", "state",    "canary", "canary_ascii", "stamp",
+    "capacity", "fp_rate", "items",         "built_at", "system", "timeline",     "failover"};
+constexpr const char *kStateNames[] = {"loading", "ready", "suspended"};
+constexpr const char *kFailoverNames[] = {"suspend", "trust"};
+constexpr std::string_view kCanaryLost = "lost";
+
+template <typename Number>
+bool parse_number(std::string_view text, Number *number, int base = 10) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number, base);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+bool parse_number(std::string_view text, float8 *number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
+  return error == std::errc() && end == text.data() + text.size() && *number >= 0;
+}
+
+template <size_t N, typename Value>
+bool parse_name(std::string_view text, const char *const (&names)[N], Value *value) {
+  for (size_t i = 0; i < N; ++i)
+    if (text == names[i]) {
+      *value = static_cast<Value>(i);
+      return true;
+    }
+  return false;
+}
+
+bool parse_setting(Key key, std::string_view text, Settings *settings) {
+  switch (key) {
+    case kLayout: {
+      int layout;
+      return parse_number(text, &layout) && layout == kLayoutVersion;
+    }
+    case kChunks:
+      return parse_number(text, &settings->chunks) && settings->chunks >= kMinTableChunks;
+    case kNormalization:
+      for (Normalization one : {Normalization::kNone, Normalization::kLower})
+        if (text == normalization_name(one)) {
+          settings->normalization = one;
+          return true;
+        }
+      return false;
+    case kState:
+      return parse_name(text, kStateNames, &settings->state);
+    case kCanary:
+      settings->canary_lost = text == kCanaryLost;
+      return settings->canary_lost || parse_number(text, &settings->canary, 16);
+    case kCanaryAscii:
+      return parse_number(text, &settings->canary_ascii, 16);
+    case kStamp:
+      if (text.size() >= kStampBytes) return false;
+      std::memcpy(settings->stamp, text.data(), text.size());
+      settings->stamp[text.size()] = '\0';
+      return true;
+    case kCapacity:
+      return parse_number(text, &settings->capacity);
+    case kFpRate:
+      return parse_number(text, &settings->fp_rate);
+    case kItems:
+      return parse_number(text, &settings->items_at_build);
+    case kBuiltAt:
+      return parse_number(text, &settings->built_at);
+    case kSystem:
+      return parse_number(text, &settings->system_identifier);
+    case kTimeline:
+      return parse_number(text, &settings->timeline);
+    case kFailover:
+      return parse_name(text, kFailoverNames, &settings->trust_failover);
+    case kKeys:
+      break;
+  }
+  return false;
+}
+
+// A setting that is unknown, twice, missing or out of range may come from a newer version of the
+// extension: then this one cannot tell what the bits mean.
+Problem parse_settings(const Trigger &guard, Settings *settings) {
+  bool seen[kKeys] = {};
+  for (int i = 0; i < guard.tgnargs; ++i) {
+    const std::string_view argument = guard.tgargs[i];
+    const size_t equals = argument.find('=');
+    int key;
+    if (equals == std::string_view::npos ||
+        !parse_name(argument.substr(0, equals), kKeyNames, &key) || seen[key] ||
+        !parse_setting(static_cast<Key>(key), argument.substr(equals + 1), settings))
+      return damaged(
+          psprintf("Its setting \"%s\" is not one that this version knows.", guard.tgargs[i]));
+    seen[key] = true;
+  }
+  for (int key = 0; key < kKeys; ++key)
+    if (!seen[key]) return damaged(psprintf("Its setting \"%s\" is missing.", kKeyNames[key]));
+  return {};
+}
+
+Agreement agreement_with_server(const Settings &settings) {
+  const Normalization normalization = settings.normalization;
+  if (settings.canary_ascii != server_canary(normalization, CanaryPart::kAscii))
+    return Agreement::kNone;
+  if (std::strcmp(settings.stamp, server_stamp(normalization)) == 0 ||
+      settings.canary == server_canary(normalization, CanaryPart::kAll))
+    return Agreement::kFull;
+  return Agreement::kAsciiOnly;
+}
+
+Problem chunks_problem(Relation relation, const FilterTable &table) {
+  const int32 expected = table.settings.chunks - 1;
+  int32 last = -1;
+  for (int look = 0; look < kLastChunkLooks && last != expected; ++look)
+    last = last_chunk(relation, table.shape);
+  if (last == expected) return {};
+  return damaged(psprintf("Its settings say %d chunks, but its last chunk is %d.",
+                          table.settings.chunks, last));
+}
+
+Problem read_filter(Relation relation, FilterTable *table) {
+  const Trigger *guard =
+      relation->rd_rel->relkind == RELKIND_RELATION ? find_guard(relation) : nullptr;
+  if (guard == nullptr)
+    return unusable("It has no guard trigger \"bloom_filter\".",
+                    "bloom_create makes a filter, bloom_register adopts a table.");
+  if (guard->tgenabled != TRIGGER_FIRES_ALWAYS)
+    return unusable("Its guard trigger \"bloom_filter\" does not always fire.",
+                    "Use ALTER TABLE ... ENABLE ALWAYS TRIGGER bloom_filter.");
+  if (const char *detail = shape_problem(relation, true, &table->shape)) return unusable(detail);
+  if (const Problem problem = parse_settings(*guard, &table->settings)) return problem;
+  if (const Problem problem = chunks_problem(relation, *table)) return problem;
+  table->shape.rows_a_page = find_rows_a_page(relation, table);
+  table->agreement = agreement_with_server(table->settings);
+  table->blocks_transaction = InvalidLocalTransactionId;
+  return {};
+}
+
+// The filter's settings, read again only where its relation has changed.
+FilterTable *cached_filter(Relation relation, Problem *problem) {
+  const Oid relid = RelationGetRelid(relation);
+  bool found;
+  auto *table = static_cast<FilterTable *>(hash_search(filters, &relid, HASH_ENTER, &found));
+  if (!found) {
+    *table = {};
+    table->relid = relid;
+  }
+  if (likely(table->valid)) return table;
+  // Set first: a change that arrives while this reads makes it false again.
+  table->valid = true;
+  *problem = read_filter(relation, table);
+  if (*problem) table->valid = false;
+  return table;
+}
+
+void forget_filter(Datum, Oid relid) {
+  if (OidIsValid(relid)) {
+    auto *table = static_cast<FilterTable *>(hash_search(filters, &relid, HASH_FIND, nullptr));
+    if (table != nullptr) table->valid = false;
+    return;
+  }
+  HASH_SEQ_STATUS all;
+  hash_seq_init(&all, filters);
+  while (auto *table = static_cast<FilterTable *>(hash_seq_search(&all))) table->valid = false;
+}
+
+// Locks the relation and has every change of it that has committed known; null if it is gone.
+Relation lock_relation(Oid relid, LOCKMODE lock) {
+  LockRelationOid(relid, lock);
+  // A lock that the transaction holds already would let a suspension since go by unnoticed.
+  AcceptInvalidationMessages();
+  return try_relation_open(relid, NoLock);
+}
+
+void require_privileges(Oid relid, AclMode privileges) {
+  if (pg_class_aclmask(relid, GetUserId(), privileges, ACLMASK_ALL) != privileges)
+    aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, get_rel_name(relid));
+}
+
+}  // namespace
+
+OpenFilter open_filter(Oid relid, LOCKMODE lock, AclMode privileges) {
+  Relation relation = lock_relation(relid, lock);
+  if (relation == nullptr)
+    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+                    errmsg("there is no Bloom filter with OID %u", relid)));
+  require_privileges(relid, privileges);
+  return {relation, require_filter(relation)};
+}
+
+FilterTable *require_filter(Relation relation) {
+  Problem problem;
+  FilterTable *table = cached_filter(relation, &problem);
+  if (problem) raise(relation, problem);
+  return table;
+}
+
+FilterTable *try_open_filter(Oid relid, Relation *relation, const char **reason) {
+  *relation = lock_relation(relid, AccessShareLock);
+  if (*relation == nullptr) return nullptr;
+  Problem problem;
+  FilterTable *table = cached_filter(*relation, &problem);
+  *reason = problem.detail;
+  return problem ? nullptr : table;
+}
+
+void null_filter() {
+  ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("Bloom filter is NULL"),
+                  errhint("Take the answer as \"maybe\".")));
+  pg_unreachable();
+}
+
+TimeLineID server_timeline() {
+  if (!RecoveryInProgress()) return GetWALInsertionTimeLine();
+  TimeLineID timeline;
+  GetXLogReplayRecPtr(&timeline);
+  return timeline;
+}
+
+const char *suspension_reason(const Settings &settings) {
+  if (settings.state == State::kLoading) return "not ready: never loaded";
+  if (settings.state == State::kSuspended) return "suspended";
+  if (settings.system_identifier != GetSystemIdentifier())
+    return "suspended: restored on another server";
+  if (settings.timeline != server_timeline() && !settings.trust_failover)
+    return "suspended: the server failed over or was restored";
+  return nullptr;
+}
+
+void require_filter_shape(Relation relation, Shape *shape) {
+  if (const char *detail = shape_problem(relation, false, shape))
+    raise(relation, {ERRCODE_WRONG_OBJECT_TYPE, detail, nullptr});
+}
+
+bool has_guard(Relation relation) {
+  return find_guard(relation) != nullptr;
+}
+
+char *settings_arguments(const Settings &settings) {
+  char fp_rate[DOUBLE_SHORTEST_DECIMAL_LEN];
+  double_to_shortest_decimal_buf(settings.fp_rate, fp_rate);
+  const char *const values[kKeys] = {
+      psprintf("%d", kLayoutVersion),
+      psprintf("%d", settings.chunks),
+      normalization_name(settings.normalization),
+      kStateNames[static_cast<int>(settings.state)],
+      settings.canary_lost ? kCanaryLost.data() : psprintf("%08x", settings.canary),
+      psprintf("%08x", settings.canary_ascii),
+      settings.stamp,
+      psprintf("%.0f", settings.capacity),
+      fp_rate,
+      psprintf("%.0f", settings.items_at_build),
+      psprintf(INT64_FORMAT, settings.built_at),
+      psprintf(UINT64_FORMAT, settings.system_identifier),
+      psprintf("%u", settings.timeline),
+      kFailoverNames[settings.trust_failover],
+  };
+  StringInfoData arguments;
+  initStringInfo(&arguments);
+  for (int key = 0; key < kKeys; ++key)
+    appendStringInfo(&arguments, "%s%s", key == 0 ? "" : ", ",
+                     quote_literal_cstr(psprintf("%s=%s", kKeyNames[key], values[key])));
+  return arguments.data;
+}
+
+Settings new_settings(int32 chunks, Normalization normalization, float8 capacity, float8 fp_rate) {
+  Settings settings{};
+  settings.chunks = chunks;
+  settings.normalization = normalization;
+  settings.state = State::kReady;
+  settings.canary = server_canary(normalization, CanaryPart::kAll);
+  settings.canary_ascii = server_canary(normalization, CanaryPart::kAscii);
+  strlcpy(settings.stamp, server_stamp(normalization), kStampBytes);
+  settings.capacity = capacity;
+  settings.fp_rate = fp_rate;
+  settings.built_at = timestamptz_to_time_t(GetCurrentTimestamp());
+  settings.system_identifier = GetSystemIdentifier();
+  settings.timeline = server_timeline();
+  return settings;
+}
+
+const char *extension_schema(Oid function) {
+  return quote_identifier(get_namespace_name(get_func_namespace(function)));
+}
+
+void watch_relations() {
+  HASHCTL control{};
+  control.keysize = sizeof(Oid);
+  control.entrysize = sizeof(FilterTable);
+  control.hcxt = TopMemoryContext;
+  filters = hash_create("bloomfilter tables", 16, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+  CacheRegisterRelcacheCallback(forget_filter, Datum{0});
+}
+
+}  // namespace bloomfilter

@@ -1,0 +1,125 @@
+// A filter table: its settings, which live in its guard trigger's arguments, and the backend's
+// cache of them.
+#ifndef BLOOMFILTER_FILTER_TABLE_HPP
+#define BLOOMFILTER_FILTER_TABLE_HPP
+
+#include "pg.hpp"
+
+#include <string_view>
+#include <type_traits>
+
+#include "normalize.hpp"
+
+namespace bloomfilter {
+
+inline constexpr const char *kGuardTrigger = "bloom_filter";
+
+enum class State : uint8 {
+  kLoading,    // never loaded: checks answer maybe
+  kReady,      // checks may deny
+  kSuspended,  // may lack adds: checks answer maybe
+};
+
+// What the guard's arguments say. Written by settings_arguments, read by parse_settings.
+struct Settings {
+  int32 chunks;
+  Normalization normalization;
+  State state;
+  // Names were added under another normalisation than the canary's: no state but suspended may
+  // follow.
+  bool canary_lost;
+  bool trust_failover;  // a new timeline of the same system does not suspend
+  uint32 canary;
+  uint32 canary_ascii;
+  char stamp[kStampBytes];
+  float8 capacity;  // 0 where the filter was registered without one
+  float8 fp_rate;
+  float8 items_at_build;
+  TimestampTz built_at;
+  uint64 system_identifier;
+  TimeLineID timeline;
+};
+
+// Where a filter table keeps what; found once a relcache entry.
+struct Shape {
+  AttrNumber chunk_attribute;
+  AttrNumber bits_attribute;
+  Oid index;          // the primary key
+  int32 rows_a_page;  // as loaded, in order; 0 where rows are not in order
+};
+
+// How far the server's normalisation today is the filter's.
+enum class Agreement : uint8 { kFull, kAsciiOnly, kNone };
+
+struct FilterTable {
+  Oid relid;  // the cache's key
+  bool valid;
+  bool told;  // the session was told why checks answer maybe
+  Agreement agreement;
+  Shape shape;
+  Settings settings;
+  // The heap's length, good for as long as this (sub)transaction keeps its lock: nobody can
+  // truncate it meanwhile.
+  LocalTransactionId blocks_transaction;
+  SubTransactionId blocks_subtransaction;
+  BlockNumber blocks;
+};
+
+static_assert(std::is_trivially_destructible_v<FilterTable>);
+
+// A filter that is open for one call; close with close_filter. The lock stays to the end of the
+// transaction.
+struct OpenFilter {
+  Relation relation;
+  FilterTable *table;
+  const Settings &settings() const { return table->settings; }
+  const char *name() const { return RelationGetRelationName(relation); }
+};
+
+// Locks, checks privileges (all of `privileges`) and reads the settings, in that order. Raises
+// 42P01 where there is no such relation, 42501 without the privilege, 55000 where it is not a
+// filter, XX001 where it is a damaged one.
+OpenFilter open_filter(Oid relid, LOCKMODE lock, AclMode privileges);
+inline void close_filter(const OpenFilter &filter) {
+  table_close(filter.relation, NoLock);
+}
+
+// The filter that an open and locked relation is; raises as open_filter.
+FilterTable *require_filter(Relation relation);
+
+// As open_filter for reading, but instead of an error returns null with the reason in *problem,
+// for a status page. *relation is null where there is no such relation, else to be closed.
+FilterTable *try_open_filter(Oid relid, Relation *relation, const char **problem);
+
+// Raises 55000: a filter argument that is NULL is a missing filter, not an unknown answer.
+[[noreturn]] void null_filter();
+
+// Why no check of this filter may deny, as bloom_info shows it, or null where they may.
+// Agreement on normalisation is apart, since it depends on the item.
+const char *suspension_reason(const Settings &settings);
+
+// The timeline of this server: of its WAL, or of what it replays.
+TimeLineID server_timeline();
+
+// Raises 42809 unless the relation, which has no guard yet, can be a filter table. Fills in all
+// of the shape but rows_a_page.
+void require_filter_shape(Relation relation, Shape *shape);
+
+// Whether the relation has the guard trigger, whatever its state.
+bool has_guard(Relation relation);
+
+// The settings as the guard's arguments, quoted, comma separated.
+char *settings_arguments(const Settings &settings);
+
+// The settings of a filter that is built now, on this server.
+Settings new_settings(int32 chunks, Normalization normalization, float8 capacity, float8 fp_rate);
+
+// The extension's schema, quoted; `function` is any function of the extension.
+const char *extension_schema(Oid function);
+
+// Has the backend notice when a filter's relation changes. Called once, at load.
+void watch_relations();
+
+}  // namespace bloomfilter
+
+#endif

@@ -1,0 +1,56 @@
+// The guard: a row trigger that sees to it that nothing clears a bit of a filter table.
+#include "pg.hpp"
+
+#include "chunk_row.hpp"
+#include "filter_table.hpp"
+
+using namespace bloomfilter;
+
+namespace {
+
+[[noreturn]] void refuse(Relation relation, const char *what) {
+  ereport(ERROR,
+          (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+           errmsg("cannot %s of Bloom filter \"%s\"", what, RelationGetRelationName(relation)),
+           errdetail("A name whose bits are gone would be called free."),
+           errhint("Names leave when the filter is made anew from its source.")));
+  pg_unreachable();
+}
+
+// What a subscriber replays may be older than what was added on it: keep both.
+HeapTuple merge_versions(Relation relation, const Shape &shape, HeapTuple old, HeapTuple changed) {
+  HeapTuple merged = heap_copytuple(changed);
+  const ChunkView target = chunk_bits(relation, shape, merged);
+  chunk_merge(MutableChunkView(const_cast<uint8 *>(target.data()), kChunkBytes),
+              chunk_bits(relation, shape, old));
+  return merged;
+}
+
+}  // namespace
+
+// bloom_guard() -> trigger: before update or delete for each row. Refuses deletes, changed chunk
+// numbers and cleared bits with 55000; an update on a logical replication subscriber is ORed.
+BLOOM_SQL_FUNCTION(bloom_guard) {
+  if (!CALLED_AS_TRIGGER(fcinfo))
+    ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+                    errmsg("bloom_guard was not called as a trigger")));
+  const auto *data = reinterpret_cast<TriggerData *>(fcinfo->context);
+  if (!TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event))
+    ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+                    errmsg("bloom_guard must be called before update or delete for each row")));
+  Relation relation = data->tg_relation;
+  if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event)) refuse(relation, "delete a chunk");
+
+  const Shape &shape = require_filter(relation)->shape;
+  HeapTuple old = data->tg_trigtuple;
+  HeapTuple changed = data->tg_newtuple;
+  if (chunk_number(relation, shape, old) != chunk_number(relation, shape, changed))
+    refuse(relation, "change the number of a chunk");
+  if (!chunk_covers(chunk_bits(relation, shape, changed), chunk_bits(relation, shape, old))) {
+    if (!IsLogicalWorker()) refuse(relation, "clear a bit");
+    changed = merge_versions(relation, shape, old, changed);
+  }
+  // An add that finds these bits returns at once, and relies on their being durable.
+  ForceSyncCommit();
+  return PointerGetDatum(changed);
+}

@@ -1,0 +1,182 @@
+// What a filter is, holds and needs: bloom_info, and the rows of the view bloom_filters.
+#include "pg.hpp"
+
+#include <cmath>
+
+#include "bloomfilter/sizing.hpp"
+#include "chunk_row.hpp"
+#include "filter_table.hpp"
+#include "popcount.hpp"
+
+using namespace bloomfilter;
+
+namespace {
+
+// What was read from chunks, all of them or a sample.
+struct Reading {
+  int32 chunks_read;
+  float8 items;    // of the whole filter
+  float8 fill;     // share of bits set
+  float8 fp_rate;  // mean of fill^7: what a check of an absent item meets
+  int32 worst_chunk;
+  float8 worst_fill;
+  const char *damage;  // null where all was well
+};
+
+// Reads `sample` chunks, evenly apart, or all; stops at one that is missing.
+Reading read_chunks(Relation relation, FilterTable *table, int32 sample) {
+  const int32 chunks = table->settings.chunks;
+  Reading reading{};
+  reading.chunks_read = Min(sample, chunks);
+  reading.worst_chunk = -1;
+  for (int32 i = 0; i < reading.chunks_read; ++i) {
+    CHECK_FOR_INTERRUPTS();
+    const auto chunk = static_cast<int32>(static_cast<int64>(i) * chunks / reading.chunks_read);
+    ChunkRow row;
+    if (!find_chunk(relation, table, chunk, &row)) {
+      reading.damage = psprintf("damaged: chunk %d is missing", chunk);
+      return reading;
+    }
+    const auto set = static_cast<float8>(popcount(chunk_bits(relation, table->shape, &row.tuple)));
+    row.release();
+    const float8 fill = set / kChunkBits;
+    reading.items += estimated_items(set, kChunkBits, kTableHashes);
+    reading.fill += fill;
+    reading.fp_rate += std::pow(fill, kTableHashes);
+    if (reading.worst_chunk < 0 || fill > reading.worst_fill) {
+      reading.worst_chunk = chunk;
+      reading.worst_fill = fill;
+    }
+  }
+  const float8 read = reading.chunks_read;
+  reading.items *= chunks / read;
+  reading.fill /= read;
+  reading.fp_rate /= read;
+  return reading;
+}
+
+const char *status_of(const FilterTable &table, const Reading &reading) {
+  if (reading.damage != nullptr) return reading.damage;
+  if (const char *reason = suspension_reason(table.settings)) return reason;
+  if (table.agreement == Agreement::kAsciiOnly)
+    return "normalisation changed: only ASCII is denied";
+  if (table.agreement == Agreement::kNone) return "normalisation changed: nothing is denied";
+  return "ready";
+}
+
+// What to do about it, or null.
+const char *advice_on(const FilterTable &table, const Reading &reading) {
+  const Settings &settings = table.settings;
+  const float8 saturation = settings.capacity > 0 ? reading.items / settings.capacity : 0;
+  if (reading.damage != nullptr || settings.canary_lost || table.agreement != Agreement::kFull)
+    return "make the filter anew from its source";
+  if (suspension_reason(settings) != nullptr) return "once every name is in, call bloom_resume";
+  if (saturation > 1) return "over its capacity: make a larger filter";
+  if (saturation > 0.8) return "nearly full: plan a larger filter";
+  if (reading.fp_rate > settings.fp_rate) return "over its rate: make a larger filter";
+  return nullptr;
+}
+
+// The columns of bloom_info and bloom_filters, in order.
+enum Column {
+  kFilter,
+  kStatus,
+  kAdvice,
+  kChunks,
+  kNormalization,
+  kCapacity,
+  kItems,
+  kSaturation,
+  kTargetFpRate,
+  kFpRate,
+  kFill,
+  kWorstChunk,
+  kWorstFill,
+  kChunksRead,
+  kBytes,
+  kBuiltAt,
+  kAge,
+  kItemsAtBuild,
+  kColumns
+};
+
+// A row with nothing but the filter and its status: no more can be known.
+Datum make_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls) {
+  TupleDesc descriptor;
+  if (get_call_result_type(fcinfo, nullptr, &descriptor) != TYPEFUNC_COMPOSITE ||
+      descriptor->natts != kColumns)
+    elog(ERROR, "bloom_info does not return its row");
+  return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(descriptor), values, nulls));
+}
+
+Datum describe(FunctionCallInfo fcinfo, Relation relation, FilterTable *table, int32 sample) {
+  const Reading reading = read_chunks(relation, table, sample);
+  const Settings &settings = table->settings;
+  Datum values[kColumns] = {};
+  bool nulls[kColumns] = {};
+  const Datum relid = ObjectIdGetDatum(RelationGetRelid(relation));
+  const auto set_text = [&](Column column, const char *text) {
+    nulls[column] = text == nullptr;
+    if (text != nullptr) values[column] = CStringGetTextDatum(text);
+  };
+  values[kFilter] = relid;
+  set_text(kStatus, status_of(*table, reading));
+  set_text(kAdvice, advice_on(*table, reading));
+  values[kChunks] = Int32GetDatum(settings.chunks);
+  set_text(kNormalization, normalization_name(settings.normalization));
+  nulls[kCapacity] = nulls[kSaturation] = settings.capacity == 0;
+  values[kCapacity] = Float8GetDatum(settings.capacity);
+  values[kItems] = Float8GetDatum(std::round(reading.items));
+  if (!nulls[kSaturation]) values[kSaturation] = Float8GetDatum(reading.items / settings.capacity);
+  values[kTargetFpRate] = Float8GetDatum(settings.fp_rate);
+  values[kFpRate] = Float8GetDatum(reading.fp_rate);
+  values[kFill] = Float8GetDatum(reading.fill);
+  values[kWorstChunk] = Int32GetDatum(reading.worst_chunk);
+  values[kWorstFill] = Float8GetDatum(reading.worst_fill);
+  values[kChunksRead] = Int32GetDatum(reading.chunks_read);
+  values[kBytes] = DirectFunctionCall1(pg_total_relation_size, relid);
+  const Datum built_at = TimestampTzGetDatum(time_t_to_timestamptz(settings.built_at));
+  values[kBuiltAt] = built_at;
+  values[kAge] = DirectFunctionCall2(
+      timestamp_mi, TimestampTzGetDatum(GetCurrentTransactionStartTimestamp()), built_at);
+  values[kItemsAtBuild] = Float8GetDatum(settings.items_at_build);
+  if (reading.damage != nullptr)
+    for (Column column : {kItems, kSaturation, kFpRate, kFill, kWorstChunk, kWorstFill})
+      nulls[column] = true;
+  return make_row(fcinfo, values, nulls);
+}
+
+}  // namespace
+
+// bloom_info(filter regclass) -> record: one row, exact, reads every chunk. Needs SELECT.
+BLOOM_SQL_FUNCTION(bloom_info) {
+  if (PG_ARGISNULL(0)) null_filter();
+  const OpenFilter filter = open_filter(PG_GETARG_OID(0), AccessShareLock, ACL_SELECT);
+  const Datum row = describe(fcinfo, filter.relation, filter.table, filter.settings().chunks);
+  close_filter(filter);
+  return row;
+}
+
+// bloom_info_sampled(filter regclass, sample int) -> record: the same from `sample` chunks. No
+// error where the filter is unusable, but a row whose status says why; null where it is gone.
+BLOOM_SQL_FUNCTION(bloom_info_sampled) {
+  Relation relation;
+  const char *problem = nullptr;
+  FilterTable *table = try_open_filter(PG_GETARG_OID(0), &relation, &problem);
+  if (relation == nullptr) PG_RETURN_NULL();
+  Datum row;
+  if (table != nullptr) {
+    row = describe(fcinfo, relation, table, Max(PG_GETARG_INT32(1), 1));
+  } else {
+    Datum values[kColumns] = {};
+    bool nulls[kColumns];
+    for (bool &null : nulls) null = true;
+    nulls[kFilter] = nulls[kStatus] = nulls[kAdvice] = false;
+    values[kFilter] = ObjectIdGetDatum(RelationGetRelid(relation));
+    values[kStatus] = CStringGetTextDatum(psprintf("unusable: %s", problem));
+    values[kAdvice] = CStringGetTextDatum("make the filter anew from its source");
+    row = make_row(fcinfo, values, nulls);
+  }
+  relation_close(relation, NoLock);
+  return row;
+}

@@ -1,0 +1,46 @@
+// From an item to its key and digest, and the canary that tells when that way has changed.
+#ifndef BLOOMFILTER_NORMALIZE_HPP
+#define BLOOMFILTER_NORMALIZE_HPP
+
+#include "pg.hpp"
+
+#include <string_view>
+
+#include "bloomfilter/hash.hpp"
+
+namespace bloomfilter {
+
+// What is done to an item before it is hashed.
+enum class Normalization : uint8 { kNone = 0, kLower = 1 };
+
+// The normalisation of that name. Error 22023 for any other, and for one that this database's
+// encoding does not allow.
+Normalization normalization_named(const char *name);
+const char *normalization_name(Normalization normalization);
+
+inline std::string_view text_view(const text *item) {
+  return {VARDATA_ANY(item), static_cast<size_t>(VARSIZE_ANY_EXHDR(item))};
+}
+
+bool is_ascii(std::string_view item);
+
+// md5 of the item's key, with the normalisation of this server today. An item may have any
+// length; error 55000 where OpenSSL has no MD5.
+Digest hash_item(Normalization normalization, std::string_view item);
+
+// The canary of this server: a digest of what the normalisation makes of every ASCII character,
+// or of those, every other character of the database and the encoding's name. A filter whose
+// canaries are others was built with another lower(), and must not deny. The ASCII part is made
+// at once, the whole in 25 to 100 ms the first time a backend asks for it.
+enum class CanaryPart { kAscii = 0, kAll = 1 };
+uint32 server_canary(Normalization normalization, CanaryPart part);
+
+// Encoding, locale, provider and its version: as long as these are the same, so is the canary,
+// and it need not be made. At most kStampBytes with its terminating zero; lives as long as the
+// backend.
+inline constexpr int kStampBytes = 160;
+const char *server_stamp(Normalization normalization);
+
+}  // namespace bloomfilter
+
+#endif

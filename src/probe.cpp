@@ -1,0 +1,297 @@
+// Check and add on filter tables: the two calls of a sign-up.
+#include "pg.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include "bloomfilter/chunk.hpp"
+#include "bloomfilter/layout.hpp"
+#include "chunk_row.hpp"
+#include "filter_table.hpp"
+#include "normalize.hpp"
+
+using namespace bloomfilter;
+
+namespace {
+
+// Says once a session why checks of this filter answer maybe.
+void tell(const OpenFilter &filter, int level, const char *reason) {
+  if (filter.table->told) return;
+  filter.table->told = true;
+  ereport(level,
+          (errmsg("checks of Bloom filter \"%s\" answer maybe", filter.name()),
+           errdetail("It is %s.", reason), errhint("Once every name is in, call bloom_resume.")));
+}
+
+// Whether a check of this item may answer "definitely not": every name that was added is in, and
+// the item's key is today what it was when they were.
+bool may_deny(const OpenFilter &filter, std::string_view item) {
+  if (const char *reason = suspension_reason(filter.settings())) {
+    tell(filter, NOTICE, reason);
+    return false;
+  }
+  if (likely(filter.table->agreement == Agreement::kFull)) return true;
+  if (filter.table->agreement == Agreement::kAsciiOnly && is_ascii(item)) return true;
+  if (!filter.table->told) {
+    filter.table->told = true;
+    ereport(WARNING,
+            (errmsg("normalisation \"%s\" is no longer what Bloom filter \"%s\" was built with",
+                    normalization_name(filter.settings().normalization), filter.name()),
+             errdetail("It was built with %s, this server has %s. Names beyond %s answer maybe.",
+                       filter.settings().stamp, server_stamp(filter.settings().normalization),
+                       filter.table->agreement == Agreement::kNone ? "none" : "ASCII"),
+             errhint("Make the filter anew from its source.")));
+  }
+  return false;
+}
+
+// Raises 55000 where the item's key is another today than when the filter was built: its bits
+// would go where no check looks once the server is as it was. A filter whose canary is lost
+// takes them, since it can never be resumed.
+void require_addable(const OpenFilter &filter, std::string_view item) {
+  const Agreement agreement = filter.table->agreement;
+  if (likely(agreement == Agreement::kFull) || filter.settings().canary_lost) return;
+  if (agreement == Agreement::kAsciiOnly && is_ascii(item)) return;
+  ereport(
+      ERROR,
+      (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+       errmsg("cannot add \"%s\" to Bloom filter \"%s\"",
+              pnstrdup(item.data(), pg_mbcliplen(item.data(), static_cast<int>(item.size()), 64)),
+              filter.name()),
+       errdetail("Normalisation \"%s\" is no longer what the filter was built with.",
+                 normalization_name(filter.settings().normalization)),
+       errhint("Call bloom_suspend, so that every check answers maybe, and make the filter "
+               "anew from its source.")));
+}
+
+bool check(const OpenFilter &filter, std::string_view item) {
+  if (!may_deny(filter, item)) return true;
+  const Digest digest = hash_item(filter.settings().normalization, item);
+  ChunkRow row = require_chunk(filter, chunk_of(digest, filter.settings().chunks));
+  const bool maybe = chunk_contains(chunk_bits(filter.relation, filter.table->shape, &row.tuple),
+                                    positions_of(digest));
+  row.release();
+  return maybe;
+}
+
+// An item of a batch, as it goes into its chunk.
+struct Placed {
+  int32 chunk;
+  int32 ordinal;
+  Positions positions;
+};
+
+// The array's elements; error 2202E unless it has at most one dimension.
+int deconstruct_texts(ArrayType *array, Datum **items, bool **nulls) {
+  if (ARR_NDIM(array) > 1)
+    ereport(ERROR, (errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+                    errmsg("items must be a one-dimensional array"),
+                    errdetail("The array has %d dimensions.", ARR_NDIM(array))));
+  int count;
+  deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, items, nulls, &count);
+  return count;
+}
+
+// The primary key's entry for a row version that is not HOT.
+void insert_index_entry(Relation relation, const Shape &shape, HeapTuple tuple, int32 chunk) {
+  Relation index = index_open(shape.index, RowExclusiveLock);
+  Datum values[1] = {Int32GetDatum(chunk)};
+  bool nulls[1] = {false};
+  index_insert(index, values, nulls, &tuple->t_self, relation, UNIQUE_CHECK_YES, true,
+               BuildIndexInfo(index));
+  index_close(index, RowExclusiveLock);
+}
+
+[[noreturn]] void cannot_change(const OpenFilter &filter, int32 chunk, TM_Result result) {
+  if (result == TM_Deleted)
+    ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
+                    errmsg("chunk %d of Bloom filter \"%s\" is missing", chunk, filter.name()),
+                    errdetail("Its row was deleted at this moment.")));
+  ereport(ERROR, (errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
+                  errmsg("chunk %d of Bloom filter \"%s\" is being changed by the same command",
+                         chunk, filter.name()),
+                  errhint("Add names in a statement of its own.")));
+  pg_unreachable();
+}
+
+// Waits for whoever is changing the row of `old`, and locks its last version.
+HeapTuple lock_last_version(const OpenFilter &filter, int32 chunk, ItemPointer old) {
+  TupleTableSlot *slot = table_slot_create(filter.relation, nullptr);
+  TM_FailureData failure;
+  const TM_Result result = table_tuple_lock(
+      filter.relation, old, SnapshotSelf, slot, GetCurrentCommandId(true), LockTupleNoKeyExclusive,
+      LockWaitBlock, TUPLE_LOCK_FLAG_FIND_LAST_VERSION, &failure);
+  if (result != TM_Ok) cannot_change(filter, chunk, result);
+  HeapTuple last = ExecCopySlotHeapTuple(slot);
+  ExecDropSingleTupleTableSlot(slot);
+  return last;
+}
+
+// Sets the bits of `items`, all of one chunk, in a copy of its row. Returns how many of them were
+// definitely new.
+int set_bits(Relation relation, const Shape &shape, HeapTuple copy, std::span<const Placed> items) {
+  uint8 *bytes = const_cast<uint8 *>(chunk_bits(relation, shape, copy).data());
+  int added = 0;
+  for (const Placed &item : items)
+    added += chunk_add(MutableChunkView(bytes, kChunkBytes), item.positions);
+  return added;
+}
+
+// Adds `items`, all of one chunk, to its row. Returns how many were definitely new. Looks first,
+// and writes only what is missing; only committed bits or the transaction's own count as there.
+int add_to_chunk(const OpenFilter &filter, std::span<const Placed> items) {
+  Relation relation = filter.relation;
+  const Shape &shape = filter.table->shape;
+  const int32 chunk = items.front().chunk;
+  ChunkRow row = require_chunk(filter, chunk);
+  const ChunkView bits = chunk_bits(relation, shape, &row.tuple);
+  const bool all_there = std::all_of(items.begin(), items.end(), [&](const Placed &item) {
+    return chunk_contains(bits, item.positions);
+  });
+  HeapTuple changed = all_there ? nullptr : heap_copytuple(&row.tuple);
+  row.release();
+  if (all_there) return 0;
+
+  for (;;) {
+    ItemPointerData old = changed->t_self;
+    const int added = set_bits(relation, shape, changed, items);
+    if (added == 0) {
+      heap_freetuple(changed);
+      return 0;
+    }
+    TM_FailureData failure;
+    const TM_Result result =
+        compat_heap_update(relation, &old, changed, GetCurrentCommandId(true), &failure);
+    if (result == TM_Ok) {
+      if (!HeapTupleIsHeapOnly(changed)) insert_index_entry(relation, shape, changed, chunk);
+      heap_freetuple(changed);
+      return added;
+    }
+    heap_freetuple(changed);
+    if (result != TM_Updated) cannot_change(filter, chunk, result);
+    // Another add came first: go on from its version, which has its bits.
+    changed = lock_last_version(filter, chunk, &old);
+  }
+}
+
+OpenFilter open_for_add(FunctionCallInfo fcinfo, const char *function) {
+  PreventCommandIfReadOnly(function);
+  PreventCommandIfParallelMode(function);
+  PreventCommandDuringRecovery(function);
+  if (PG_ARGISNULL(0)) null_filter();
+  // The lock first: a rebuild that begins waits for it, also where nothing will be written.
+  OpenFilter filter = open_filter(PG_GETARG_OID(0), RowExclusiveLock, ACL_SELECT | ACL_INSERT);
+  CheckCmdReplicaIdentity(filter.relation, CMD_UPDATE);
+  return filter;
+}
+
+// Whether a bit that was missing means that the name was: not while the filter may lack names.
+bool knows_new_names(const OpenFilter &filter) {
+  return suspension_reason(filter.settings()) == nullptr;
+}
+
+// Makes what was written seen by the rest of the transaction, and has its commit wait for the
+// disk: others rely on the bits as soon as they see them.
+void finish_add(int added) {
+  if (added == 0) return;
+  ForceSyncCommit();
+  CommandCounterIncrement();
+}
+
+}  // namespace
+
+// bloom_might_contain(filter regclass, item text) -> boolean: false means definitely not. Null
+// for a null item.
+BLOOM_SQL_FUNCTION(bloom_might_contain) {
+  if (PG_ARGISNULL(0)) null_filter();
+  const OpenFilter filter = open_filter(PG_GETARG_OID(0), AccessShareLock, ACL_SELECT);
+  if (PG_ARGISNULL(1)) {
+    close_filter(filter);
+    PG_RETURN_NULL();
+  }
+  const bool maybe = check(filter, text_view(PG_GETARG_TEXT_PP(1)));
+  close_filter(filter);
+  PG_RETURN_BOOL(maybe);
+}
+
+// bloom_might_contain_many(filter regclass, items text[]) -> boolean[]: same order, bounds and
+// length; null for null.
+BLOOM_SQL_FUNCTION(bloom_might_contain_many) {
+  if (PG_ARGISNULL(0)) null_filter();
+  const OpenFilter filter = open_filter(PG_GETARG_OID(0), AccessShareLock, ACL_SELECT);
+  if (PG_ARGISNULL(1)) {
+    close_filter(filter);
+    PG_RETURN_NULL();
+  }
+  ArrayType *array = PG_GETARG_ARRAYTYPE_P(1);
+  Datum *items;
+  bool *nulls;
+  int count = deconstruct_texts(array, &items, &nulls);
+  for (int i = 0; i < count; ++i) {
+    CHECK_FOR_INTERRUPTS();
+    if (!nulls[i]) items[i] = BoolGetDatum(check(filter, text_view(DatumGetTextPP(items[i]))));
+  }
+  close_filter(filter);
+  if (count == 0) PG_RETURN_ARRAYTYPE_P(construct_empty_array(BOOLOID));
+  PG_RETURN_ARRAYTYPE_P(construct_md_array(items, nulls, 1, &count, ARR_LBOUND(array), BOOLOID, 1,
+                                           true, TYPALIGN_CHAR));
+}
+
+// bloom_add(filter regclass, item text) -> boolean: true means that the item was definitely new.
+// Null for a null item.
+BLOOM_SQL_FUNCTION(bloom_add) {
+  const OpenFilter filter = open_for_add(fcinfo, "bloom_add()");
+  if (PG_ARGISNULL(1)) {
+    close_filter(filter);
+    PG_RETURN_NULL();
+  }
+  const std::string_view item = text_view(PG_GETARG_TEXT_PP(1));
+  require_addable(filter, item);
+  const Digest digest = hash_item(filter.settings().normalization, item);
+  const Placed placed{chunk_of(digest, filter.settings().chunks), 0, positions_of(digest)};
+  const int added = add_to_chunk(filter, {&placed, 1});
+  const bool is_new = added > 0 && knows_new_names(filter);
+  close_filter(filter);
+  finish_add(added);
+  PG_RETURN_BOOL(is_new);
+}
+
+// bloom_add_many(filter regclass, items text[]) -> bigint: how many were definitely new. Chunks
+// are taken in ascending order, so that two calls cannot deadlock, and each row is written at
+// most once. Nulls are skipped; null for a null array.
+BLOOM_SQL_FUNCTION(bloom_add_many) {
+  const OpenFilter filter = open_for_add(fcinfo, "bloom_add_many()");
+  if (PG_ARGISNULL(1)) {
+    close_filter(filter);
+    PG_RETURN_NULL();
+  }
+  Datum *items;
+  bool *nulls;
+  const int count = deconstruct_texts(PG_GETARG_ARRAYTYPE_P(1), &items, &nulls);
+  auto *placed = static_cast<Placed *>(
+      palloc_extended(sizeof(Placed) * static_cast<Size>(Max(count, 1)), MCXT_ALLOC_HUGE));
+  Placed *end = placed;
+  for (int i = 0; i < count; ++i) {
+    CHECK_FOR_INTERRUPTS();
+    if (nulls[i]) continue;
+    const std::string_view item = text_view(DatumGetTextPP(items[i]));
+    require_addable(filter, item);
+    const Digest digest = hash_item(filter.settings().normalization, item);
+    *end++ = {chunk_of(digest, filter.settings().chunks), i, positions_of(digest)};
+  }
+  std::sort(placed, end, [](const Placed &a, const Placed &b) {
+    return a.chunk != b.chunk ? a.chunk < b.chunk : a.ordinal < b.ordinal;
+  });
+  int added = 0;
+  for (Placed *first = placed; first != end;) {
+    CHECK_FOR_INTERRUPTS();
+    Placed *last =
+        std::find_if(first, end, [&](const Placed &item) { return item.chunk != first->chunk; });
+    added += add_to_chunk(filter, {first, last});
+    first = last;
+  }
+  const bool known = knows_new_names(filter);
+  close_filter(filter);
+  finish_add(added);
+  PG_RETURN_INT64(known ? added : 0);
+}

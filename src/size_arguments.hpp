@@ -1,0 +1,20 @@
+// Capacity and rate as SQL passes them.
+#ifndef BLOOMFILTER_SIZE_ARGUMENTS_HPP
+#define BLOOMFILTER_SIZE_ARGUMENTS_HPP
+
+#include "pg.hpp"
+
+namespace bloomfilter {
+
+// Raises 22023 unless capacity is a whole number in range and fp_rate a rate.
+void require_size_arguments(float8 capacity, float8 fp_rate);
+
+// The chunks of a filter table; raises 54000 where it would need too many.
+int32 table_chunks(float8 capacity, float8 fp_rate);
+
+// What such a table takes on disk, primary key included, before any update.
+float8 table_bytes_on_disk(int32 chunks);
+
+}  // namespace bloomfilter
+
+#endif
