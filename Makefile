@@ -17,9 +17,9 @@ PG_CXXFLAGS = $(BLOOM_CXXFLAGS) $(COPT)
 SHLIB_LINK = -lcrypto
 
 REGRESS = $(sort $(notdir $(basename $(wildcard test/sql/*.sql))))
-REGRESS_OPTS = --inputdir=test
+REGRESS_OPTS = --inputdir=test --load-extension=bloomfilter --encoding=UTF8
 ISOLATION = $(sort $(notdir $(basename $(wildcard test/specs/*.spec))))
-ISOLATION_OPTS = --inputdir=test
+ISOLATION_OPTS = --inputdir=test --load-extension=bloomfilter
 TAP_TESTS = 1
 PROVE_TESTS = $(sort $(wildcard test/t/*.pl))
 EXTRA_CLEAN = $(EXTENSION)--*.sql output_iso results tmp_check tmp_check_iso log

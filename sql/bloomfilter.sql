@@ -4,11 +4,19 @@
 
 -- Chunk level: for hand-written SQL over (chunk, bits) rows
 
-create function username_bits(name text, chunks int default 131072,
-    out chunk int, out mask bit(8192)) returns record
+-- Two functions, so that they stand beside the article's own username_bits(text): a default for
+-- chunks would make every call with one text ambiguous. One varchar loses to one text while that
+-- exists, and takes its calls over when it is dropped.
+create function username_bits(name text, chunks int, out chunk int, out mask bit(8192))
+returns record
 as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 2;
 comment on function username_bits(text, int) is
     'chunk and mask of a name in a filter of that many chunks, lower-cased, k = 7';
+
+create function username_bits(name varchar, out chunk int, out mask bit(8192)) returns record
+as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 2;
+comment on function username_bits(varchar) is
+    'chunk and mask of a name in a filter of 131072 chunks, lower-cased, k = 7';
 
 create function bloom_chunk(item text, chunks int) returns int
 as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 2;

@@ -8,6 +8,9 @@ using namespace bloomfilter;
 
 namespace {
 
+// The article's filter: 128 MiB for a hundred million names.
+constexpr int32 kArticleChunks = 131072;
+
 int32 chunk_count(FunctionCallInfo fcinfo, int argument) {
   if (PG_ARGISNULL(argument))
     ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("chunks must not be null")));
@@ -30,10 +33,10 @@ bool contains(VarBit *bits, text *item) {
 
 }  // namespace
 
-// username_bits(name text, chunks int) -> (chunk int, mask bit(8192)): the article's function for
+// username_bits(name [, chunks int]) -> (chunk int, mask bit(8192)): the article's function, for
 // any number of chunks. Null for a null name.
 BLOOM_SQL_FUNCTION(username_bits) {
-  const int32 chunks = chunk_count(fcinfo, 1);
+  const int32 chunks = PG_NARGS() == 1 ? kArticleChunks : chunk_count(fcinfo, 1);
   if (PG_ARGISNULL(0)) PG_RETURN_NULL();
   TupleDesc descriptor;
   if (get_call_result_type(fcinfo, nullptr, &descriptor) != TYPEFUNC_COMPOSITE)

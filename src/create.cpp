@@ -121,17 +121,30 @@ bool receive_name(TupleTableSlot *slot, DestReceiver *receiver) {
 
 void end_source(DestReceiver *) {}
 
+// The source as a plan of one query that yields rows, which may be run in parallel.
+SPIPlanPtr prepare_source(const char *source) {
+  SPIPlanPtr plan = SPI_prepare_cursor(source, 0, nullptr, CURSOR_OPT_PARALLEL_OK);
+  if (plan == nullptr)
+    elog(ERROR, "SPI_prepare_cursor failed: %s", SPI_result_code_string(SPI_result));
+  if (!SPI_is_cursor_plan(plan))
+    ereport(ERROR,
+            (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+             errmsg("source must be one query that yields rows"), errdetail("It is: %s", source)));
+  return plan;
+}
+
 // Runs the source to its end into the loader. Row-level security is an error rather than a
 // filter: hidden rows would be missing names.
 void run_source(const char *source, Loader *loader) {
   const int nesting = NewGUCNestLevel();
   set_config_option("row_security", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
                     false);
+  SPIPlanPtr plan = prepare_source(source);
   SPIExecuteOptions options{};
-  options.must_return_tuples = true;
   options.dest = &loader->receiver;
-  const int result = SPI_execute_extended(source, &options);
-  if (result < 0) elog(ERROR, "SPI_execute_extended failed: %s", SPI_result_code_string(result));
+  const int result = SPI_execute_plan_extended(plan, &options);
+  if (result < 0) elog(ERROR, "SPI_execute_plan failed: %s", SPI_result_code_string(result));
+  SPI_freeplan(plan);
   AtEOXact_GUC(true, nesting);
 }
 
@@ -326,13 +339,13 @@ void require_known(const OpenFilter &filter, ArrayType *known) {
 // ---- bloom_suspend, bloom_resume
 
 // The settings of a filter that its owner is about to change, with adds locked out until commit.
-// Takes no notice of damage to chunks that the settings do not tell of.
 Settings settings_to_change(FunctionCallInfo fcinfo, const char *function) {
   PreventCommandIfReadOnly(function);
   if (PG_ARGISNULL(0)) null_filter();
   const Oid relid = PG_GETARG_OID(0);
-  const OpenFilter filter = open_filter(relid, ShareRowExclusiveLock, ACL_NO_RIGHTS);
+  // Before the lock: nobody else may stop the adds.
   require_owner(relid);
+  const OpenFilter filter = open_filter(relid, ShareRowExclusiveLock, ACL_NO_RIGHTS);
   const Settings settings = filter.settings();
   close_filter(filter);
   return settings;
@@ -394,12 +407,8 @@ BLOOM_SQL_FUNCTION(bloom_register) {
   const float8 capacity = PG_ARGISNULL(2) ? 0 : PG_GETARG_FLOAT8(2);
   require_size_arguments(PG_ARGISNULL(2) ? 1 : capacity, fp_rate);
 
-  LockRelationOid(relid, ShareRowExclusiveLock);
-  Relation relation = try_relation_open(relid, NoLock);
-  if (relation == nullptr)
-    ereport(ERROR,
-            (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("there is no table with OID %u", relid)));
   require_owner(relid);
+  Relation relation = relation_open(relid, ShareRowExclusiveLock);
   if (has_guard(relation))
     ereport(ERROR,
             (errcode(ERRCODE_DUPLICATE_OBJECT),

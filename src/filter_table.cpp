@@ -65,7 +65,7 @@ const Trigger *find_guard(Relation relation) {
   return nullptr;
 }
 
-const char *columns_problem(Relation relation, Shape *shape) {
+Problem columns_problem(Relation relation, Shape *shape) {
   constexpr const char *kExpected =
       "Its columns are not (chunk int primary key, bits bit(8192) not null).";
   const TupleDesc descriptor = RelationGetDescr(relation);
@@ -77,21 +77,26 @@ const char *columns_problem(Relation relation, Shape *shape) {
     if (std::strcmp(name, "chunk") == 0 && column->atttypid == INT4OID && column->attnotnull) {
       shape->chunk_attribute = column->attnum;
     } else if (std::strcmp(name, "bits") == 0 && column->atttypid == BITOID) {
-      if (column->atttypmod != kChunkBits) return "Its column \"bits\" is not of type bit(8192).";
-      if (!column->attnotnull) return "Its column \"bits\" is not declared NOT NULL.";
+      if (column->atttypmod != kChunkBits)
+        return unusable("Its column \"bits\" is not of type bit(8192).",
+                        "Use ALTER TABLE ... ALTER bits TYPE bit(8192).");
+      if (!column->attnotnull)
+        return unusable("Its column \"bits\" is not declared NOT NULL.",
+                        "Use ALTER TABLE ... ALTER bits SET NOT NULL.");
       shape->bits_attribute = column->attnum;
     } else {
-      return kExpected;
+      return unusable(kExpected);
     }
   }
-  return shape->chunk_attribute != 0 && shape->bits_attribute != 0 ? nullptr : kExpected;
+  if (shape->chunk_attribute == 0 || shape->bits_attribute == 0) return unusable(kExpected);
+  return {};
 }
 
-const char *index_problem(Relation relation, Shape *shape) {
+Problem index_problem(Relation relation, Shape *shape) {
   constexpr const char *kExpected =
       "It must have one index, its primary key on \"chunk\", and no other.";
   List *indexes = RelationGetIndexList(relation);
-  if (list_length(indexes) != 1) return kExpected;
+  if (list_length(indexes) != 1) return unusable(kExpected);
   shape->index = linitial_oid(indexes);
   Relation index = index_open(shape->index, AccessShareLock);
   const FormData_pg_index *form = index->rd_index;
@@ -100,30 +105,33 @@ const char *index_problem(Relation relation, Shape *shape) {
                     form->indkey.values[0] == shape->chunk_attribute &&
                     index->rd_rel->relam == BTREE_AM_OID;
   index_close(index, AccessShareLock);
-  return fits ? nullptr : kExpected;
+  return fits ? Problem{} : unusable(kExpected);
 }
 
 // Checks read heap pages and adds write them without the executor: what the executor would do
 // beyond that must not be there.
-const char *kind_problem(Relation relation, bool guarded) {
+Problem kind_problem(Relation relation, bool guarded) {
   const FormData_pg_class *form = relation->rd_rel;
-  if (form->relkind != RELKIND_RELATION) return "It is not an ordinary table.";
+  const Oid relid = RelationGetRelid(relation);
+  if (form->relkind != RELKIND_RELATION) return unusable("It is not an ordinary table.");
   if (form->relpersistence != RELPERSISTENCE_PERMANENT)
-    return "It is temporary or unlogged, and would forget names.";
-  if (form->relam != HEAP_TABLE_AM_OID) return "Its access method is not heap.";
-  if (form->relispartition || form->relhassubclass || has_superclass(RelationGetRelid(relation)))
-    return "It is a partition, or inherits or is inherited.";
-  if (form->relrowsecurity) return "It has row-level security.";
-  if (form->relhasrules) return "It has rules.";
+    return unusable("It is temporary or unlogged, and would forget names.");
+  if (form->relam != HEAP_TABLE_AM_OID) return unusable("Its access method is not heap.");
+  if (form->relispartition || has_superclass(relid) ||
+      find_inheritance_children(relid, NoLock) != NIL)
+    return unusable("It is a partition, or inherits or is inherited.");
+  if (form->relrowsecurity) return unusable("It has row-level security.");
+  if (relation->rd_rules != nullptr) return unusable("It has rules.");
   const int triggers = relation->trigdesc == nullptr ? 0 : relation->trigdesc->numtriggers;
-  if (triggers > (guarded ? 1 : 0)) return "It has other triggers, or a foreign key refers to it.";
-  return nullptr;
+  if (triggers > (guarded ? 1 : 0))
+    return unusable("It has other triggers, or a foreign key refers to it.");
+  return {};
 }
 
-const char *shape_problem(Relation relation, bool guarded, Shape *shape) {
-  const char *problem = kind_problem(relation, guarded);
-  if (problem == nullptr) problem = columns_problem(relation, shape);
-  if (problem == nullptr) problem = index_problem(relation, shape);
+Problem shape_problem(Relation relation, bool guarded, Shape *shape) {
+  Problem problem = kind_problem(relation, guarded);
+  if (!problem) problem = columns_problem(relation, shape);
+  if (!problem) problem = index_problem(relation, shape);
   return problem;
 }
 
@@ -232,7 +240,7 @@ Problem parse_settings(const Trigger &guard, Settings *settings) {
         !parse_name(argument.substr(0, equals), kKeyNames, &key) || seen[key] ||
         !parse_setting(static_cast<Key>(key), argument.substr(equals + 1), settings))
       return damaged(
-          psprintf("Its setting \"%s\" is not one that this version knows.", guard.tgargs[i]));
+          psprintf("Its setting \"%s\" is malformed, or of another version.", guard.tgargs[i]));
     seen[key] = true;
   }
   for (int key = 0; key < kKeys; ++key)
@@ -269,7 +277,7 @@ Problem read_filter(Relation relation, FilterTable *table) {
   if (guard->tgenabled != TRIGGER_FIRES_ALWAYS)
     return unusable("Its guard trigger \"bloom_filter\" does not always fire.",
                     "Use ALTER TABLE ... ENABLE ALWAYS TRIGGER bloom_filter.");
-  if (const char *detail = shape_problem(relation, true, &table->shape)) return unusable(detail);
+  if (const Problem problem = shape_problem(relation, true, &table->shape)) return problem;
   if (const Problem problem = parse_settings(*guard, &table->settings)) return problem;
   if (const Problem problem = chunks_problem(relation, *table)) return problem;
   table->shape.rows_a_page = find_rows_a_page(relation, table);
@@ -361,6 +369,7 @@ TimeLineID server_timeline() {
 
 const char *suspension_reason(const Settings &settings) {
   if (settings.state == State::kLoading) return "not ready: never loaded";
+  if (settings.canary_lost) return "suspended: its normalisation has changed";
   if (settings.state == State::kSuspended) return "suspended";
   if (settings.system_identifier != GetSystemIdentifier())
     return "suspended: restored on another server";
@@ -370,8 +379,10 @@ const char *suspension_reason(const Settings &settings) {
 }
 
 void require_filter_shape(Relation relation, Shape *shape) {
-  if (const char *detail = shape_problem(relation, false, shape))
-    raise(relation, {ERRCODE_WRONG_OBJECT_TYPE, detail, nullptr});
+  Problem problem = shape_problem(relation, false, shape);
+  if (!problem) return;
+  problem.sqlstate = ERRCODE_WRONG_OBJECT_TYPE;
+  raise(relation, problem);
 }
 
 bool has_guard(Relation relation) {

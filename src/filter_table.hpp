@@ -54,7 +54,8 @@ enum class Agreement : uint8 { kFull, kAsciiOnly, kNone };
 struct FilterTable {
   Oid relid;  // the cache's key
   bool valid;
-  bool told;  // the session was told why checks answer maybe
+  bool told_suspended;  // what the session was told already
+  bool told_normalization;
   Agreement agreement;
   Shape shape;
   Settings settings;

@@ -35,7 +35,8 @@ BLOOM_SQL_FUNCTION(bloom_guard) {
     ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
                     errmsg("bloom_guard was not called as a trigger")));
   const auto *data = reinterpret_cast<TriggerData *>(fcinfo->context);
-  if (!TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event))
+  if (!TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event) ||
+      TRIGGER_FIRED_BY_INSERT(data->tg_event))
     ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
                     errmsg("bloom_guard must be called before update or delete for each row")));
   Relation relation = data->tg_relation;

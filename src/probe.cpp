@@ -14,34 +14,42 @@ using namespace bloomfilter;
 
 namespace {
 
-// Says once a session why checks of this filter answer maybe.
-void tell(const OpenFilter &filter, int level, const char *reason) {
-  if (filter.table->told) return;
-  filter.table->told = true;
-  ereport(level,
+// Says once a session why no check of this filter denies.
+void tell_suspended(const OpenFilter &filter, const char *reason) {
+  if (filter.table->told_suspended) return;
+  filter.table->told_suspended = true;
+  ereport(NOTICE,
           (errmsg("checks of Bloom filter \"%s\" answer maybe", filter.name()),
            errdetail("It is %s.", reason), errhint("Once every name is in, call bloom_resume.")));
+}
+
+// Says once a session that keys are not what they were.
+void tell_normalization(const OpenFilter &filter) {
+  if (filter.table->told_normalization) return;
+  filter.table->told_normalization = true;
+  const Settings &settings = filter.settings();
+  ereport(WARNING,
+          (errmsg("normalisation \"%s\" is no longer what Bloom filter \"%s\" was built with",
+                  normalization_name(settings.normalization), filter.name()),
+           errdetail("It was built with \"%s\", this server has \"%s\". %s", settings.stamp,
+                     server_stamp(settings.normalization),
+                     filter.table->agreement == Agreement::kNone
+                         ? "Every check answers maybe."
+                         : "Checks of names beyond ASCII answer maybe."),
+           errhint("Make the filter anew from its source.")));
 }
 
 // Whether a check of this item may answer "definitely not": every name that was added is in, and
 // the item's key is today what it was when they were.
 bool may_deny(const OpenFilter &filter, std::string_view item) {
   if (const char *reason = suspension_reason(filter.settings())) {
-    tell(filter, NOTICE, reason);
+    tell_suspended(filter, reason);
     return false;
   }
-  if (likely(filter.table->agreement == Agreement::kFull)) return true;
-  if (filter.table->agreement == Agreement::kAsciiOnly && is_ascii(item)) return true;
-  if (!filter.table->told) {
-    filter.table->told = true;
-    ereport(WARNING,
-            (errmsg("normalisation \"%s\" is no longer what Bloom filter \"%s\" was built with",
-                    normalization_name(filter.settings().normalization), filter.name()),
-             errdetail("It was built with %s, this server has %s. Names beyond %s answer maybe.",
-                       filter.settings().stamp, server_stamp(filter.settings().normalization),
-                       filter.table->agreement == Agreement::kNone ? "none" : "ASCII"),
-             errhint("Make the filter anew from its source.")));
-  }
+  const Agreement agreement = filter.table->agreement;
+  if (likely(agreement == Agreement::kFull)) return true;
+  if (agreement == Agreement::kAsciiOnly && is_ascii(item)) return true;
+  tell_normalization(filter);
   return false;
 }
 

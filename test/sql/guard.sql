@@ -1,0 +1,43 @@
+-- The guard: nothing clears a bit of a filter table.
+select bloom_create('f', 1000, ready => true);
+select bloom_add('f', 'ada');
+select bloom_chunk('ada', 128) as ada_chunk \gset
+delete from f;
+delete from f where chunk = 5;
+update f set bits = 0::bit(8192);
+update f set bits = set_bit(bits, 619, 0) where chunk = :ada_chunk;
+update f set chunk = chunk + 1000;
+update f set bits = ~bits where chunk = :ada_chunk;
+insert into f values (:ada_chunk, 0::bit(8192)) on conflict (chunk) do update set bits = excluded.bits;
+update f set bits = null where chunk = 5;
+update f set bits = b'1' where chunk = 5;
+\set VERBOSITY sqlstate
+delete from f where chunk = 5;
+\set VERBOSITY default
+select bloom_might_contain('f', 'ada'), sum(bit_count(bits)), count(*) from f;
+
+-- Setting bits, or none, passes.
+update f set bits = bits;
+update f set bits = bits + 'bob';
+update f set bits = bits | (username_bits('eve')).mask where chunk = bloom_chunk('eve', 128);
+insert into f values (:ada_chunk, 0::bit(8192) + 'dan')
+on conflict (chunk) do update set bits = f.bits | excluded.bits;
+select bloom_might_contain_many('f', '{ada,bob,eve,nobody}');
+
+-- Also with the triggers of a replica.
+set session_replication_role = replica;
+delete from f where chunk = 5;
+update f set bits = 0::bit(8192) where chunk = :ada_chunk;
+reset session_replication_role;
+
+-- Where it does not belong.
+create table t (a int);
+create trigger guard after update on t for each row execute function bloom_guard();
+insert into t values (1);
+update t set a = 2;
+create or replace trigger guard before update on t for each row execute function bloom_guard();
+update t set a = 2;
+create or replace trigger guard before insert on t for each row execute function bloom_guard();
+insert into t values (1);
+select bloom_guard();
+drop table t, f;

@@ -1,0 +1,58 @@
+-- Who may do what: a check needs SELECT, an add SELECT and INSERT, settings their owner.
+create role bloom_app;
+create role bloom_reader;
+create role bloom_nobody;
+select bloom_create('f', 1000, ready => true);
+select bloom_add('f', 'ada');
+grant select, insert on f to bloom_app;
+grant select on f to bloom_reader;
+
+set role bloom_app;
+select bloom_might_contain('f', 'ada'), bloom_add('f', 'bob'), bloom_add_many('f', '{eve}');
+-- It can add, and never clear: the article's update and a delete are not its to give.
+update f set bits = bits | bits;
+delete from f;
+select bloom_suspend('f');
+select bloom_resume('f');
+select status from bloom_info('f');
+
+set role bloom_reader;
+select bloom_might_contain('f', 'bob'), bloom_might_contain('f', 'zed');
+select bloom_add('f', 'zed');
+select bloom_add_many('f', '{zed}');
+select filter from bloom_filters;
+
+set role bloom_nobody;
+select bloom_might_contain('f', 'ada');
+select bloom_might_contain_many('f', '{ada}');
+select bloom_add('f', 'ada');
+select bloom_info('f');
+select bloom_register('f', 'lower');
+select count(*) from bloom_filters;
+select bloom_create('mine', 1000);
+reset role;
+
+-- Revoked means revoked at once, in a session that has used it.
+set role bloom_reader;
+select bloom_might_contain('f', 'ada');
+reset role;
+revoke select on f from bloom_reader;
+set role bloom_reader;
+select bloom_might_contain('f', 'ada');
+reset role;
+
+-- In a schema of its own a plain role makes, owns and runs a filter.
+create schema own authorization bloom_app;
+create table names (name text);
+insert into names values ('ada');
+alter table names enable row level security;
+grant select on names to bloom_app;
+set role bloom_app;
+select bloom_create('own.f', 1000, source => 'values (''ada'')');
+select bloom_suspend('own.f'), bloom_resume('own.f');
+-- Rows that row-level security hides would be missing names.
+select bloom_create('own.g', 1000, source => 'select name from names');
+reset role;
+drop schema own cascade;
+drop table names, f;
+drop role bloom_app, bloom_reader, bloom_nobody;
