@@ -58,8 +58,9 @@ bool is_guard(const Trigger &trigger) {
   return function.fn_addr == bloom_guard;
 }
 
-const Trigger *find_guard(Relation relation) {
-  const TriggerDesc *triggers = relation->trigdesc;
+// The guard among a copy of the relation's triggers, or null. A copy, since every look into a
+// catalogue may bring news on which the server builds the relation's own ones anew.
+const Trigger *find_guard(const TriggerDesc *triggers) {
   for (int i = 0; triggers != nullptr && i < triggers->numtriggers; ++i)
     if (is_guard(triggers->triggers[i])) return &triggers->triggers[i];
   return nullptr;
@@ -269,8 +270,7 @@ Problem chunks_problem(Relation relation, const FilterTable &table) {
 }
 
 Problem read_filter(Relation relation, FilterTable *table) {
-  const Trigger *guard =
-      relation->rd_rel->relkind == RELKIND_RELATION ? find_guard(relation) : nullptr;
+  const Trigger *guard = find_guard(CopyTriggerDesc(relation->trigdesc));
   if (guard == nullptr)
     return unusable("It has no guard trigger \"bloom_filter\".",
                     "bloom_create makes a filter, bloom_register adopts a table.");
@@ -295,23 +295,31 @@ FilterTable *cached_filter(Relation relation, Problem *problem) {
     *table = {};
     table->relid = relid;
   }
-  if (likely(table->valid)) return table;
-  // Set first: a change that arrives while this reads makes it false again.
-  table->valid = true;
-  *problem = read_filter(relation, table);
-  if (*problem) table->valid = false;
+  // Valid only once all is read: an error on the way, a cancel even, must not leave half of it
+  // behind. Anew, where a change arrived meanwhile.
+  while (unlikely(!table->valid)) {
+    const uint64 changes = table->changes;
+    *problem = read_filter(relation, table);
+    if (*problem) break;
+    table->valid = table->changes == changes;
+  }
   return table;
+}
+
+void forget(FilterTable *table) {
+  table->valid = false;
+  ++table->changes;
 }
 
 void forget_filter(Datum, Oid relid) {
   if (OidIsValid(relid)) {
     auto *table = static_cast<FilterTable *>(hash_search(filters, &relid, HASH_FIND, nullptr));
-    if (table != nullptr) table->valid = false;
+    if (table != nullptr) forget(table);
     return;
   }
   HASH_SEQ_STATUS all;
   hash_seq_init(&all, filters);
-  while (auto *table = static_cast<FilterTable *>(hash_seq_search(&all))) table->valid = false;
+  while (auto *table = static_cast<FilterTable *>(hash_seq_search(&all))) forget(table);
 }
 
 // Locks the relation and has every change of it that has committed known; null if it is gone.
@@ -386,7 +394,7 @@ void require_filter_shape(Relation relation, Shape *shape) {
 }
 
 bool has_guard(Relation relation) {
-  return find_guard(relation) != nullptr;
+  return find_guard(CopyTriggerDesc(relation->trigdesc)) != nullptr;
 }
 
 char *settings_arguments(const Settings &settings) {

@@ -49,11 +49,12 @@ struct Shape {
 };
 
 // How far the server's normalisation today is the filter's.
-enum class Agreement : uint8 { kFull, kAsciiOnly, kNone };
+enum class Agreement : uint8 { kNone, kAsciiOnly, kFull };
 
 struct FilterTable {
   Oid relid;  // the cache's key
   bool valid;
+  uint64 changes;       // of the relation, that the backend was told of
   bool told_suspended;  // what the session was told already
   bool told_normalization;
   Agreement agreement;
