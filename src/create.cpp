@@ -384,7 +384,7 @@ BLOOM_SQL_FUNCTION(bloom_create) {
   SPI_connect();
   const Oid relid = create_table(name);
   Relation relation = table_open(relid, AccessExclusiveLock);
-  Settings settings = new_settings(chunks, normalization, capacity, fp_rate);
+  Settings settings = new_settings(relid, chunks, normalization, capacity, fp_rate);
   settings.state = ready ? State::kReady : State::kLoading;
   settings.items_at_build = load(relation, chunks, normalization, source);
   table_close(relation, NoLock);
@@ -420,7 +420,7 @@ BLOOM_SQL_FUNCTION(bloom_register) {
   const int32 chunks = count_chunks(relation, shape, &items);
   relation_close(relation, NoLock);
 
-  Settings settings = new_settings(chunks, normalization, capacity, fp_rate);
+  Settings settings = new_settings(relid, chunks, normalization, capacity, fp_rate);
   settings.items_at_build = items;
   change_settings(fcinfo, settings);
   const OpenFilter filter = open_filter(relid, AccessShareLock, ACL_NO_RIGHTS);
@@ -441,8 +441,8 @@ BLOOM_SQL_FUNCTION(bloom_suspend) {
 }
 
 // bloom_resume(filter regclass, trust_failover boolean): the caller vouches that every name is
-// in; checks may deny from its commit on, on this server and timeline. trust_failover says
-// whether a failover suspends the filter; null leaves that as it is.
+// in; checks may deny from its commit on, of this table on this server and timeline. trust_failover
+// says whether a failover suspends the filter; null leaves that as it is.
 BLOOM_SQL_FUNCTION(bloom_resume) {
   Settings settings = settings_to_change(fcinfo, "bloom_resume()");
   if (!normalized_as_here(settings))
@@ -452,8 +452,7 @@ BLOOM_SQL_FUNCTION(bloom_resume) {
                               normalization_name(settings.normalization)),
                     errhint("Make the filter anew from its source.")));
   settings.state = State::kReady;
-  settings.system_identifier = GetSystemIdentifier();
-  settings.timeline = server_timeline();
+  settings.origin = origin_here(PG_GETARG_OID(0));
   strlcpy(settings.stamp, server_stamp(settings.normalization), kStampBytes);
   if (!PG_ARGISNULL(1)) settings.trust_failover = PG_GETARG_BOOL(1);
   change_settings(fcinfo, settings);

@@ -151,12 +151,16 @@ enum Key {
   kBuiltAt,
   kSystem,
   kTimeline,
+  kDatabase,
+  kRelation,
   kFailover,
   kKeys
 };
-constexpr const char *kKeyNames[kKeys] = {
-    "layout",   "chunks",  "normalization", "state",    "canary", "canary_ascii", "stamp",
-    "capacity", "fp_rate", "items",         "built_at", "system", "timeline",     "failover"};
+constexpr const char *kKeyNames[] = {"layout",   "chunks",       "normalization", "state",
+                                     "canary",   "canary_ascii", "stamp",         "capacity",
+                                     "fp_rate",  "items",        "built_at",      "system",
+                                     "timeline", "database",     "relation",      "failover"};
+static_assert(lengthof(kKeyNames) == kKeys);
 constexpr const char *kStateNames[] = {"loading", "ready", "suspended"};
 constexpr const char *kFailoverNames[] = {"suspend", "trust"};
 constexpr std::string_view kCanaryLost = "lost";
@@ -218,9 +222,13 @@ bool parse_setting(Key key, std::string_view text, Settings *settings) {
     case kBuiltAt:
       return parse_number(text, &settings->built_at);
     case kSystem:
-      return parse_number(text, &settings->system_identifier);
+      return parse_number(text, &settings->origin.system);
     case kTimeline:
-      return parse_number(text, &settings->timeline);
+      return parse_number(text, &settings->origin.timeline);
+    case kDatabase:
+      return parse_number(text, &settings->origin.database);
+    case kRelation:
+      return parse_number(text, &settings->origin.relation);
     case kFailover:
       return parse_name(text, kFailoverNames, &settings->trust_failover);
     case kKeys:
@@ -368,20 +376,25 @@ void null_filter() {
   pg_unreachable();
 }
 
-TimeLineID server_timeline() {
-  if (!RecoveryInProgress()) return GetWALInsertionTimeLine();
+Origin origin_here(Oid relid) {
   TimeLineID timeline;
-  GetXLogReplayRecPtr(&timeline);
-  return timeline;
+  if (RecoveryInProgress())
+    GetXLogReplayRecPtr(&timeline);
+  else
+    timeline = GetWALInsertionTimeLine();
+  return {GetSystemIdentifier(), timeline, MyDatabaseId, relid};
 }
 
-const char *suspension_reason(const Settings &settings) {
+const char *suspension_reason(const FilterTable &table) {
+  const Settings &settings = table.settings;
   if (settings.state == State::kLoading) return "not ready: never loaded";
   if (settings.canary_lost) return "suspended: its normalisation has changed";
   if (settings.state == State::kSuspended) return "suspended";
-  if (settings.system_identifier != GetSystemIdentifier())
-    return "suspended: restored on another server";
-  if (settings.timeline != server_timeline() && !settings.trust_failover)
+  const Origin &made = settings.origin, here = origin_here(table.relid);
+  if (made.system != here.system) return "suspended: restored on another server";
+  if (made.database != here.database || made.relation != here.relation)
+    return "suspended: a copy of the filter that names were added to";
+  if (made.timeline != here.timeline && !settings.trust_failover)
     return "suspended: the server failed over or was restored";
   return nullptr;
 }
@@ -400,7 +413,7 @@ bool has_guard(Relation relation) {
 char *settings_arguments(const Settings &settings) {
   char fp_rate[DOUBLE_SHORTEST_DECIMAL_LEN];
   double_to_shortest_decimal_buf(settings.fp_rate, fp_rate);
-  const char *const values[kKeys] = {
+  const char *const values[] = {
       psprintf("%d", kLayoutVersion),
       psprintf("%d", settings.chunks),
       normalization_name(settings.normalization),
@@ -412,10 +425,13 @@ char *settings_arguments(const Settings &settings) {
       fp_rate,
       psprintf("%.0f", settings.items_at_build),
       psprintf(INT64_FORMAT, settings.built_at),
-      psprintf(UINT64_FORMAT, settings.system_identifier),
-      psprintf("%u", settings.timeline),
+      psprintf(UINT64_FORMAT, settings.origin.system),
+      psprintf("%u", settings.origin.timeline),
+      psprintf("%u", settings.origin.database),
+      psprintf("%u", settings.origin.relation),
       kFailoverNames[settings.trust_failover],
   };
+  static_assert(lengthof(values) == kKeys);
   StringInfoData arguments;
   initStringInfo(&arguments);
   for (int key = 0; key < kKeys; ++key)
@@ -424,7 +440,8 @@ char *settings_arguments(const Settings &settings) {
   return arguments.data;
 }
 
-Settings new_settings(int32 chunks, Normalization normalization, float8 capacity, float8 fp_rate) {
+Settings new_settings(Oid relid, int32 chunks, Normalization normalization, float8 capacity,
+                      float8 fp_rate) {
   Settings settings{};
   settings.chunks = chunks;
   settings.normalization = normalization;
@@ -435,8 +452,7 @@ Settings new_settings(int32 chunks, Normalization normalization, float8 capacity
   settings.capacity = capacity;
   settings.fp_rate = fp_rate;
   settings.built_at = timestamptz_to_time_t(GetCurrentTimestamp());
-  settings.system_identifier = GetSystemIdentifier();
-  settings.timeline = server_timeline();
+  settings.origin = origin_here(relid);
   return settings;
 }
 

@@ -20,6 +20,18 @@ enum class State : uint8 {
   kSuspended,  // may lack adds: checks answer maybe
 };
 
+// The one table, on the one server, that every add reached. A dump that is restored has another
+// relation, a copied database another database, a standby that is promoted or a backup that is
+// recovered another timeline.
+struct Origin {
+  uint64 system;
+  TimeLineID timeline;
+  Oid database;
+  Oid relation;
+};
+
+Origin origin_here(Oid relid);
+
 // What the guard's arguments say. Written by settings_arguments, read by parse_settings.
 struct Settings {
   int32 chunks;
@@ -36,8 +48,7 @@ struct Settings {
   float8 fp_rate;
   float8 items_at_build;
   TimestampTz built_at;
-  uint64 system_identifier;
-  TimeLineID timeline;
+  Origin origin;
 };
 
 // Where a filter table keeps what; found once a relcache entry.
@@ -98,10 +109,7 @@ FilterTable *try_open_filter(Oid relid, Relation *relation, const char **problem
 
 // Why no check of this filter may deny, as bloom_info shows it, or null where they may.
 // Agreement on normalisation is apart, since it depends on the item.
-const char *suspension_reason(const Settings &settings);
-
-// The timeline of this server: of its WAL, or of what it replays.
-TimeLineID server_timeline();
+const char *suspension_reason(const FilterTable &table);
 
 // Raises 42809 unless the relation, which has no guard yet, can be a filter table. Fills in all
 // of the shape but rows_a_page.
@@ -114,7 +122,8 @@ bool has_guard(Relation relation);
 char *settings_arguments(const Settings &settings);
 
 // The settings of a filter that is built now, on this server.
-Settings new_settings(int32 chunks, Normalization normalization, float8 capacity, float8 fp_rate);
+Settings new_settings(Oid relid, int32 chunks, Normalization normalization, float8 capacity,
+                      float8 fp_rate);
 
 // The extension's schema, quoted; `function` is any function of the extension.
 const char *extension_schema(Oid function);

@@ -57,7 +57,7 @@ Reading read_chunks(Relation relation, FilterTable *table, int32 sample) {
 
 const char *status_of(const FilterTable &table, const Reading &reading) {
   if (reading.damage != nullptr) return reading.damage;
-  if (const char *reason = suspension_reason(table.settings)) return reason;
+  if (const char *reason = suspension_reason(table)) return reason;
   if (table.agreement == Agreement::kAsciiOnly)
     return "normalisation changed: only ASCII is denied";
   if (table.agreement == Agreement::kNone) return "normalisation changed: nothing is denied";
@@ -70,7 +70,7 @@ const char *advice_on(const FilterTable &table, const Reading &reading) {
   const float8 saturation = settings.capacity > 0 ? reading.items / settings.capacity : 0;
   if (reading.damage != nullptr || settings.canary_lost || table.agreement != Agreement::kFull)
     return "make the filter anew from its source";
-  if (suspension_reason(settings) != nullptr) return "once every name is in, call bloom_resume";
+  if (suspension_reason(table) != nullptr) return "once every name is in, call bloom_resume";
   if (saturation > 1) return "over its capacity: make a larger filter";
   if (saturation > 0.8) return "nearly full: plan a larger filter";
   if (reading.fp_rate > settings.fp_rate) return "over its rate: make a larger filter";

@@ -42,7 +42,7 @@ void tell_normalization(const OpenFilter &filter) {
 // Whether a check of this item may answer "definitely not": every name that was added is in, and
 // the item's key is today what it was when they were.
 bool may_deny(const OpenFilter &filter, std::string_view item) {
-  if (const char *reason = suspension_reason(filter.settings())) {
+  if (const char *reason = suspension_reason(*filter.table)) {
     tell_suspended(filter, reason);
     return false;
   }
@@ -72,22 +72,55 @@ void require_addable(const OpenFilter &filter, std::string_view item) {
                "anew from its source.")));
 }
 
-bool check(const OpenFilter &filter, std::string_view item) {
-  if (!may_deny(filter, item)) return true;
-  const Digest digest = hash_item(filter.settings().normalization, item);
-  ChunkRow row = require_chunk(filter, chunk_of(digest, filter.settings().chunks));
-  const bool maybe = chunk_contains(chunk_bits(filter.relation, filter.table->shape, &row.tuple),
-                                    positions_of(digest));
-  row.release();
-  return maybe;
-}
-
-// An item of a batch, as it goes into its chunk.
+// An item with its place in the filter; its ordinal in a batch.
 struct Placed {
   int32 chunk;
   int32 ordinal;
   Positions positions;
 };
+
+Placed place(const OpenFilter &filter, std::string_view item, int32 ordinal) {
+  const Digest digest = hash_item(filter.settings().normalization, item);
+  return {chunk_of(digest, filter.settings().chunks), ordinal, positions_of(digest)};
+}
+
+Placed *allocate_places(int count) {
+  return static_cast<Placed *>(
+      palloc_extended(sizeof(Placed) * static_cast<Size>(Max(count, 1)), MCXT_ALLOC_HUGE));
+}
+
+// Calls visit(span of items of one chunk) for each chunk in ascending order, the items in theirs:
+// each row is found once, rows lie in that order, and two batches of adds cannot deadlock.
+template <typename Visit>
+void visit_by_chunk(std::span<Placed> places, Visit visit) {
+  std::sort(places.begin(), places.end(), [](const Placed &a, const Placed &b) {
+    return a.chunk != b.chunk ? a.chunk < b.chunk : a.ordinal < b.ordinal;
+  });
+  for (auto first = places.begin(); first != places.end();) {
+    CHECK_FOR_INTERRUPTS();
+    const auto last = std::find_if(first, places.end(),
+                                   [&](const Placed &item) { return item.chunk != first->chunk; });
+    visit(std::span<const Placed>(first, last));
+    first = last;
+  }
+}
+
+// Calls answer(item, maybe) for each item, all of one chunk.
+template <typename Answer>
+void check_in_chunk(const OpenFilter &filter, std::span<const Placed> items, Answer answer) {
+  ChunkRow row = require_chunk(filter, items.front().chunk);
+  const ChunkView bits = chunk_bits(filter.relation, filter.table->shape, &row.tuple);
+  for (const Placed &item : items) answer(item, chunk_contains(bits, item.positions));
+  row.release();
+}
+
+bool check(const OpenFilter &filter, std::string_view item) {
+  if (!may_deny(filter, item)) return true;
+  const Placed placed = place(filter, item, 0);
+  bool answer = true;
+  check_in_chunk(filter, {&placed, 1}, [&](const Placed &, bool maybe) { answer = maybe; });
+  return answer;
+}
 
 // The array's elements; error 2202E unless it has at most one dimension.
 int deconstruct_texts(ArrayType *array, Datum **items, bool **nulls) {
@@ -195,7 +228,7 @@ OpenFilter open_for_add(FunctionCallInfo fcinfo, const char *function) {
 
 // Whether a bit that was missing means that the name was: not while the filter may lack names.
 bool knows_new_names(const OpenFilter &filter) {
-  return suspension_reason(filter.settings()) == nullptr;
+  return suspension_reason(*filter.table) == nullptr;
 }
 
 // Makes what was written seen by the rest of the transaction, and has its commit wait for the
@@ -235,10 +268,19 @@ BLOOM_SQL_FUNCTION(bloom_might_contain_many) {
   Datum *items;
   bool *nulls;
   int count = deconstruct_texts(array, &items, &nulls);
+  Placed *places = allocate_places(count), *end = places;
   for (int i = 0; i < count; ++i) {
     CHECK_FOR_INTERRUPTS();
-    if (!nulls[i]) items[i] = BoolGetDatum(check(filter, text_view(DatumGetTextPP(items[i]))));
+    if (nulls[i]) continue;
+    const std::string_view item = text_view(DatumGetTextPP(items[i]));
+    if (may_deny(filter, item)) *end++ = place(filter, item, i);
+    items[i] = BoolGetDatum(true);
   }
+  visit_by_chunk({places, end}, [&](std::span<const Placed> in_chunk) {
+    check_in_chunk(filter, in_chunk, [&](const Placed &item, bool maybe) {
+      items[item.ordinal] = BoolGetDatum(maybe);
+    });
+  });
   close_filter(filter);
   if (count == 0) PG_RETURN_ARRAYTYPE_P(construct_empty_array(BOOLOID));
   PG_RETURN_ARRAYTYPE_P(construct_md_array(items, nulls, 1, &count, ARR_LBOUND(array), BOOLOID, 1,
@@ -255,8 +297,7 @@ BLOOM_SQL_FUNCTION(bloom_add) {
   }
   const std::string_view item = text_view(PG_GETARG_TEXT_PP(1));
   require_addable(filter, item);
-  const Digest digest = hash_item(filter.settings().normalization, item);
-  const Placed placed{chunk_of(digest, filter.settings().chunks), 0, positions_of(digest)};
+  const Placed placed = place(filter, item, 0);
   const int added = add_to_chunk(filter, {&placed, 1});
   const bool is_new = added > 0 && knows_new_names(filter);
   close_filter(filter);
@@ -276,28 +317,18 @@ BLOOM_SQL_FUNCTION(bloom_add_many) {
   Datum *items;
   bool *nulls;
   const int count = deconstruct_texts(PG_GETARG_ARRAYTYPE_P(1), &items, &nulls);
-  auto *placed = static_cast<Placed *>(
-      palloc_extended(sizeof(Placed) * static_cast<Size>(Max(count, 1)), MCXT_ALLOC_HUGE));
-  Placed *end = placed;
+  Placed *places = allocate_places(count), *end = places;
   for (int i = 0; i < count; ++i) {
     CHECK_FOR_INTERRUPTS();
     if (nulls[i]) continue;
     const std::string_view item = text_view(DatumGetTextPP(items[i]));
     require_addable(filter, item);
-    const Digest digest = hash_item(filter.settings().normalization, item);
-    *end++ = {chunk_of(digest, filter.settings().chunks), i, positions_of(digest)};
+    *end++ = place(filter, item, i);
   }
-  std::sort(placed, end, [](const Placed &a, const Placed &b) {
-    return a.chunk != b.chunk ? a.chunk < b.chunk : a.ordinal < b.ordinal;
-  });
   int added = 0;
-  for (Placed *first = placed; first != end;) {
-    CHECK_FOR_INTERRUPTS();
-    Placed *last =
-        std::find_if(first, end, [&](const Placed &item) { return item.chunk != first->chunk; });
-    added += add_to_chunk(filter, {first, last});
-    first = last;
-  }
+  visit_by_chunk({places, end}, [&](std::span<const Placed> in_chunk) {
+    added += add_to_chunk(filter, in_chunk);
+  });
   const bool known = knows_new_names(filter);
   close_filter(filter);
   finish_add(added);

@@ -3,7 +3,7 @@ select bloom_create('plain', 10000, ready => true);
 select attname, format_type(atttypid, atttypmod), attnotnull from pg_attribute
 where attrelid = 'plain'::regclass and attnum > 0;
 select pg_get_indexdef(indexrelid), indisprimary from pg_index where indrelid = 'plain'::regclass;
-select tgenabled, array(select case when arg ~ '^(canary|stamp|built_at|system|timeline)'
+select tgenabled, array(select case when arg ~ '^(canary|stamp|built_at|system|timeline|database|relation)'
                                     then regexp_replace(arg, '=.+', '=...') else arg end
                         from unnest(string_to_array(encode(tgargs, 'escape'), E'\\000')) arg)
            as settings

@@ -39,6 +39,13 @@ select pretend('timeline=\d+', 'timeline=99');
 select status, bloom_might_contain('f', 'bob') from bloom_info('f');
 select pretend('system=\d+', 'system=1');
 select status, bloom_might_contain('f', 'bob') from bloom_info('f');
+-- Nor of another table: a dump that was restored beside the original, a database copied from it.
+select bloom_resume('f');
+select pretend('relation=\d+', 'relation=99');
+select status, bloom_might_contain('f', 'bob') from bloom_info('f');
+select bloom_resume('f');
+select pretend('database=\d+', 'database=99');
+select status, bloom_might_contain('f', 'bob') from bloom_info('f');
 select bloom_resume('f', trust_failover => false);
 select pretend('timeline=\d+', 'timeline=99');
 select status, bloom_might_contain('f', 'bob') from bloom_info('f');
