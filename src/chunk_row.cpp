@@ -8,38 +8,53 @@ namespace {
 // How often a look-up that finds no row is repeated before its absence is believed.
 constexpr int kSelfLooks = 3;
 
-BlockNumber known_blocks(Relation relation, FilterTable *table) {
-  const LocalTransactionId transaction = compat_local_transaction_id();
-  const SubTransactionId subtransaction = GetCurrentSubTransactionId();
-  if (table->blocks_transaction != transaction || table->blocks_subtransaction != subtransaction) {
-    table->blocks = RelationGetNumberOfBlocks(relation);
-    table->blocks_transaction = transaction;
-    table->blocks_subtransaction = subtransaction;
-  }
-  return table->blocks;
+// Filters of more blocks than this, 8 GB, go without remembered buffers.
+constexpr int32 kMaxRemembered = 1 << 20;
+
+// Every so many pins of a remembered buffer one goes the server's way: only that raises the
+// buffer's usage count, and keeps a page that is in use from being evicted.
+constexpr uint32 kPinsAHeat = 8;
+
+// Pins a block, or returns InvalidBuffer where the heap is shorter. A buffer that still holds the
+// block is there, and saves the look at the file's length and the one in the mapping table:
+// measured MEASURED.
+Buffer pin_block(Relation relation, FilterTable *table, BlockNumber block) {
+  Buffer *remembered =
+      static_cast<int64>(block) < table->buffers_length ? &table->buffers[block] : nullptr;
+  if (remembered != nullptr && BufferIsValid(*remembered) && ++table->pins % kPinsAHeat != 0 &&
+      ReadRecentBuffer(compat_locator(relation), MAIN_FORKNUM, block, *remembered))
+    return *remembered;
+  if (block >= RelationGetNumberOfBlocks(relation)) return InvalidBuffer;
+  const Buffer buffer = ReadBuffer(relation, block);
+  if (remembered != nullptr) *remembered = buffer;
+  return buffer;
 }
 
-// The visible row whose line pointer, or HOT chain's root, is `item` of `block`.
+// The visible row whose line pointer, or HOT chain's root, is `item` of a pinned block. Without
+// one the pin is released.
 bool read_line_pointer(Relation relation, BlockNumber block, OffsetNumber item, ChunkRow *row) {
-  row->buffer = ReadBuffer(relation, block);
   ItemPointerData tid;
   ItemPointerSet(&tid, block, item);
   LockBuffer(row->buffer, BUFFER_LOCK_SHARE);
   const bool found =
       heap_hot_search_buffer(&tid, relation, row->buffer, SnapshotSelf, &row->tuple, nullptr, true);
   LockBuffer(row->buffer, BUFFER_LOCK_UNLOCK);
-  if (!found) ReleaseBuffer(row->buffer);
+  if (!found) row->release();
   return found;
 }
 
 // Rows go in in order, and a HOT update leaves a row's line pointer where it was: so the place
 // can be computed. Measured 0.7-1.0 us against 2.3-3.0 through the index. Right only if the row
 // that is found there bears the number.
-bool find_by_guess(Relation relation, FilterTable *table, int32 chunk, ChunkRow *row) {
+bool find_by_guess(Relation relation, FilterTable *table, int32 chunk, Access access,
+                   ChunkRow *row) {
   const int32 rows = table->shape.rows_a_page;
   if (rows == 0) return false;
   const auto block = static_cast<BlockNumber>(chunk / rows);
-  if (block >= known_blocks(relation, table)) return false;
+  row->buffer = pin_block(relation, table, block);
+  if (!BufferIsValid(row->buffer)) return false;
+  // Without it no dead version would ever leave, and the next update find no room in the page.
+  if (access == Access::kWrite) compat_prune(relation, row->buffer);
   if (!read_line_pointer(relation, block, static_cast<OffsetNumber>(chunk % rows + 1), row))
     return false;
   if (chunk_number(relation, table->shape, &row->tuple) == chunk) return true;
@@ -77,8 +92,8 @@ bool find_by_number(Relation relation, const Shape &shape, int32 chunk, Snapshot
 
 }  // namespace
 
-bool find_chunk(Relation relation, FilterTable *table, int32 chunk, ChunkRow *row) {
-  if (find_by_guess(relation, table, chunk, row)) return true;
+bool find_chunk(Relation relation, FilterTable *table, int32 chunk, Access access, ChunkRow *row) {
+  if (find_by_guess(relation, table, chunk, access, row)) return true;
   // SnapshotSelf can miss a row whose update, to another page, commits between the look at the
   // old version and the look for the new one: 2 in 370,000 beside such updates. Hence again, and
   // at last under a snapshot that cannot miss; not at first, for in a serializable transaction
@@ -91,9 +106,9 @@ bool find_chunk(Relation relation, FilterTable *table, int32 chunk, ChunkRow *ro
   return found;
 }
 
-ChunkRow require_chunk(const OpenFilter &filter, int32 chunk) {
+ChunkRow require_chunk(const OpenFilter &filter, int32 chunk, Access access) {
   ChunkRow row;
-  if (unlikely(!find_chunk(filter.relation, filter.table, chunk, &row)))
+  if (unlikely(!find_chunk(filter.relation, filter.table, chunk, access, &row)))
     ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
                     errmsg("chunk %d of Bloom filter \"%s\" is missing", chunk, filter.name()),
                     errhint("Take the answer as \"maybe\", and make the filter anew from its "
@@ -131,18 +146,29 @@ int32 last_chunk(Relation relation, const Shape &shape) {
   return last;
 }
 
-int32 find_rows_a_page(Relation relation, FilterTable *table) {
+void find_row_order(Relation relation, FilterTable *table) {
+  int32 rows = 0;
   // The first row of block b is chunk b * rows; the first few blocks may have lost theirs.
   const BlockNumber blocks = Min(RelationGetNumberOfBlocks(relation), 9);
-  for (BlockNumber block = 1; block < blocks; ++block) {
+  for (BlockNumber block = 1; block < blocks && rows == 0; ++block) {
     ChunkRow row;
+    row.buffer = ReadBuffer(relation, block);
     if (!read_line_pointer(relation, block, FirstOffsetNumber, &row)) continue;
     const int32 first = chunk_number(relation, table->shape, &row.tuple);
     row.release();
     if (first > 0 && first % static_cast<int32>(block) == 0)
-      return first / static_cast<int32>(block);
+      rows = first / static_cast<int32>(block);
   }
-  return 0;
+  table->shape.rows_a_page = rows;
+
+  const int32 length = rows == 0 ? 0 : table->settings.chunks / rows + 1;
+  if (length == table->buffers_length) return;
+  if (table->buffers_length > 0) pfree(table->buffers);
+  table->buffers_length = 0;
+  if (length == 0 || length > kMaxRemembered) return;
+  table->buffers = static_cast<Buffer *>(
+      MemoryContextAllocZero(TopMemoryContext, sizeof(Buffer) * static_cast<Size>(length)));
+  table->buffers_length = length;
 }
 
 }  // namespace bloomfilter

@@ -16,13 +16,16 @@ struct ChunkRow {
   void release() { ReleaseBuffer(buffer); }
 };
 
+// What a row is looked up for. Who is going to write it makes room in its page first.
+enum class Access { kRead, kWrite };
+
 // Finds the newest committed version of the chunk's row, or the transaction's own: never the
 // statement's snapshot, which may be older than an add that has committed. False if there is no
 // such row.
-bool find_chunk(Relation relation, FilterTable *table, int32 chunk, ChunkRow *row);
+bool find_chunk(Relation relation, FilterTable *table, int32 chunk, Access access, ChunkRow *row);
 
 // As find_chunk; raises XX001 where the row is missing.
-ChunkRow require_chunk(const OpenFilter &filter, int32 chunk);
+ChunkRow require_chunk(const OpenFilter &filter, int32 chunk, Access access);
 
 // The kilobyte of bits in a row's tuple. Raises XX001 where the column holds anything else.
 ChunkView chunk_bits(Relation relation, const Shape &shape, HeapTuple tuple);
@@ -33,9 +36,9 @@ int32 chunk_number(Relation relation, const Shape &shape, HeapTuple tuple);
 // The highest chunk number there is, -1 where there are no rows. Takes no predicate lock.
 int32 last_chunk(Relation relation, const Shape &shape);
 
-// Works out how many rows lie on a page, if they lie in order; else 0, and every row is found
-// through the index.
-int32 find_rows_a_page(Relation relation, FilterTable *table);
+// Works out how many rows lie on a page, if they lie in order, and makes room to remember where
+// those pages are; else every row is found through the index.
+void find_row_order(Relation relation, FilterTable *table);
 
 }  // namespace bloomfilter
 

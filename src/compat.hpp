@@ -48,11 +48,24 @@ inline TableScanDesc compat_table_beginscan(Relation relation, Snapshot snapshot
 #endif
 }
 
-inline LocalTransactionId compat_local_transaction_id() {
-#if PG_VERSION_NUM >= 170000
-  return MyProc->vxid.lxid;
+#if PG_VERSION_NUM >= 160000
+inline RelFileLocator compat_locator(Relation relation) {
+  return relation->rd_locator;
+}
 #else
-  return MyProc->lxid;
+inline RelFileNode compat_locator(Relation relation) {
+  return relation->rd_node;
+}
+#endif
+
+// Removes dead row versions from a pinned page, where it is worth it and nobody else has a pin.
+inline void compat_prune(Relation relation, Buffer buffer) {
+#if PG_VERSION_NUM >= 190000
+  Buffer visibility_map = InvalidBuffer;
+  heap_page_prune_opt(relation, buffer, &visibility_map, false);
+  if (BufferIsValid(visibility_map)) ReleaseBuffer(visibility_map);
+#else
+  heap_page_prune_opt(relation, buffer);
 #endif
 }
 

@@ -288,9 +288,8 @@ Problem read_filter(Relation relation, FilterTable *table) {
   if (const Problem problem = shape_problem(relation, true, &table->shape)) return problem;
   if (const Problem problem = parse_settings(*guard, &table->settings)) return problem;
   if (const Problem problem = chunks_problem(relation, *table)) return problem;
-  table->shape.rows_a_page = find_rows_a_page(relation, table);
+  find_row_order(relation, table);
   table->agreement = agreement_with_server(table->settings);
-  table->blocks_transaction = InvalidLocalTransactionId;
   return {};
 }
 

@@ -71,11 +71,10 @@ struct FilterTable {
   Agreement agreement;
   Shape shape;
   Settings settings;
-  // The heap's length, good for as long as this (sub)transaction keeps its lock: nobody can
-  // truncate it meanwhile.
-  LocalTransactionId blocks_transaction;
-  SubTransactionId blocks_subtransaction;
-  BlockNumber blocks;
+  // Where the pages of rows in order were found last, one a block; null where there are too many.
+  Buffer *buffers;
+  int32 buffers_length;
+  uint32 pins;
 };
 
 static_assert(std::is_trivially_destructible_v<FilterTable>);

@@ -1,12 +1,14 @@
-// From a key to its digests. MD5 is OpenSSL's; nothing here allocates after open().
+// From a key to its digests. MD5 is OpenSSL's.
 #ifndef BLOOMFILTER_HASH_HPP
 #define BLOOMFILTER_HASH_HPP
 
 #include <openssl/evp.h>
 
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <type_traits>
 
 namespace bloomfilter {
@@ -34,7 +36,7 @@ constexpr Digest digest_from_bytes(std::span<const unsigned char, 16> bytes) {
 // open() made until close(); it has no destructor, so that a longjmp may pass over it.
 class Hasher {
  public:
-  // False if OpenSSL offers no MD5 (FIPS) or is out of memory.
+  // False if OpenSSL offers no MD5 (FIPS) or is out of memory. Once, until close().
   bool open() {
     algorithm_ = EVP_MD_fetch(nullptr, "MD5", nullptr);
     context_ = EVP_MD_CTX_new();
@@ -55,7 +57,7 @@ class Hasher {
   // An open digest over several pieces: start(), add() any number of times, finish(). Each is
   // false if OpenSSL reports a failure.
   bool start() { return EVP_DigestInit_ex(context_, algorithm_, nullptr) == 1; }
-  bool add(std::span<const char> bytes) {
+  bool add(std::string_view bytes) {
     return EVP_DigestUpdate(context_, bytes.data(), bytes.size()) == 1;
   }
   bool finish(Digest &digest) {
@@ -66,17 +68,16 @@ class Hasher {
   }
 
   // md5(key). False if OpenSSL reports a failure.
-  bool hash(std::span<const char> key, Digest &digest) {
-    return start() && add(key) && finish(digest);
-  }
+  bool hash(std::string_view key, Digest &digest) { return start() && add(key) && finish(digest); }
 
   // md5(round || ":" || key), the digest that further positions of k > 7 are cut from; round
   // counts from 1. False if OpenSSL reports a failure.
-  bool hash_further(int round, std::span<const char> key, Digest &digest) {
+  bool hash_further(int round, std::string_view key, Digest &digest) {
     char prefix[16];
     char *end = std::to_chars(prefix, prefix + sizeof prefix - 1, round).ptr;
     *end++ = ':';
-    return start() && add({prefix, end}) && add(key) && finish(digest);
+    return start() && add({prefix, static_cast<std::size_t>(end - prefix)}) && add(key) &&
+           finish(digest);
   }
 
  private:

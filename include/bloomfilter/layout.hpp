@@ -4,8 +4,10 @@
 #define BLOOMFILTER_LAYOUT_HPP
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "bloomfilter/hash.hpp"
 
@@ -59,7 +61,7 @@ constexpr Positions positions_of(const Digest &digest) {
 // All positions.size() (at most kMaxHashes) positions of a key whose md5 is `first`: the seven
 // of positions_of, then nine slices from bit 1 on of each further digest. False if OpenSSL
 // reports a failure.
-inline bool positions_of(Hasher &hasher, std::span<const char> key, const Digest &first,
+inline bool positions_of(Hasher &hasher, std::string_view key, const Digest &first,
                          std::span<std::uint16_t> positions) {
   const std::size_t k = positions.size();
   for (std::size_t i = 0; i < k && i < kSlicesFirstDigest; ++i)

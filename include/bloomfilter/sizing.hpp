@@ -56,13 +56,14 @@ inline double expected_fp_rate(double items, double chunks, int chunk_bits, int 
   return std::min(rate, 1.0);
 }
 
-// The fewest chunks that hold `capacity` items at `fp_rate` or better; 0 if that is more than
-// `most`.
+// The fewest chunks that hold `capacity` (at least 1) items at `fp_rate` (above 0, below 1) or
+// better; 0 if that is more than `most`.
 inline std::int32_t chunks_for(double capacity, double fp_rate, int chunk_bits, int k,
                                std::int32_t most) {
   if (expected_fp_rate(capacity, most, chunk_bits, k) > fp_rate) return 0;
   std::int64_t enough = most, too_few = 0;
-  // The unblocked size is a lower bound, and close: climb from there before halving.
+  // The unblocked size is close, and nearly always a little too small: climb from there, then
+  // halve.
   const double unblocked = capacity * -k / std::log1p(-std::pow(fp_rate, 1.0 / k)) / chunk_bits;
   for (double guess = std::max(1.0, std::floor(unblocked)); guess < enough; guess *= 1.1) {
     const auto chunks = static_cast<std::int64_t>(std::ceil(guess));

@@ -1,0 +1,2 @@
+\set n random(1, 2000000)
+select 'user' || :n;
