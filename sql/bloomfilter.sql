@@ -156,14 +156,18 @@ as 'MODULE_PATHNAME' language c stable strict parallel safe cost 1000;
 comment on function bloom_info_sampled(regclass, int) is
     'settings and state of a filter, estimated from that many chunks';
 
+-- The filter is the trigger's, not the function's, so that a condition on it spares the others.
 create view bloom_filters as
-select info.*
+select guard.tgrelid::pg_catalog.regclass as filter, info.status, info.advice, info.chunks,
+       info.normalization, info.capacity, info.items, info.saturation, info.target_fp_rate,
+       info.fp_rate, info.fill, info.worst_chunk, info.worst_fill, info.chunks_read, info.bytes,
+       info.built_at, info.age, info.items_at_build
 from pg_catalog.pg_trigger guard
      cross join lateral bloom_info_sampled(guard.tgrelid::pg_catalog.regclass, 256) info
 where guard.tgfoid = 'bloom_guard'::regproc
   and guard.tgname = 'bloom_filter'
   and pg_catalog.has_table_privilege(guard.tgrelid, 'select')
-  and info.filter is not null;
+  and info.status is not null;
 comment on view bloom_filters is
     'every registered filter that one may read, estimated from a sample of 256 chunks';
 grant select on bloom_filters to public;

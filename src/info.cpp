@@ -100,7 +100,6 @@ enum Column {
   kColumns
 };
 
-// A row with nothing but the filter and its status: no more can be known.
 Datum make_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls) {
   TupleDesc descriptor;
   if (get_call_result_type(fcinfo, nullptr, &descriptor) != TYPEFUNC_COMPOSITE ||
@@ -168,6 +167,7 @@ BLOOM_SQL_FUNCTION(bloom_info_sampled) {
   if (table != nullptr) {
     row = describe(fcinfo, relation, table, Max(PG_GETARG_INT32(1), 1));
   } else {
+    // Nothing but the filter and its status: no more can be known.
     Datum values[kColumns] = {};
     bool nulls[kColumns];
     for (bool &null : nulls) null = true;
