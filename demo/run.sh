@@ -1,0 +1,199 @@
+#!/bin/bash
+# Installs what is missing, builds, and shows the main job of the extension in a throwaway
+# server: a filter that answers which usernames are free. See usage.
+set -euo pipefail
+# shellcheck source=test/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../test/lib.sh"
+
+usage() {
+  cat <<'TEXT'
+usage: demo/run.sh [-y] [--batch]
+
+Builds bloomfilter, installs it into PostgreSQL, and shows in a throwaway server how a sign-up
+form uses it, each call before its output. Then it leaves you a psql to play with. It says what
+it will install, and asks.
+
+  -y       do not ask
+  --batch  no psql at the end
+
+The PostgreSQL is the one that $PG_CONFIG or the pg_config in the PATH names, else the newest
+under /usr/lib/postgresql, else Debian's. Run it as root or as a user with sudo.
+TEXT
+}
+
+YES=0
+BATCH=0
+
+finish() {
+  local status=$?
+  trap - EXIT
+  trap '' HUP INT TERM
+  set +e
+  stop_all
+  cd /
+  remove_work
+  exit "$status"
+}
+
+# Names what will be installed, and goes on only with the user's word.
+ask() {
+  local answer postgres=$PG_CONFIG
+  ! is_complete "$PG_CONFIG" ||
+    postgres="$("$PG_CONFIG" --version), in $("$PG_CONFIG" --pkglibdir)"
+  say "This demonstration"
+  if [ ${#PACKAGES[@]} -gt 0 ]; then
+    say "  - installs these packages with apt-get: ${PACKAGES[*]}"
+  fi
+  say "  - builds bloomfilter and installs it into PostgreSQL: $postgres"
+  say "  - runs a server of its own in a temporary folder, and removes both at the end"
+  [ "$YES" = 0 ] || return 0
+  [ -t 0 ] || die "There is no terminal to ask on: start it with -y if that is all right."
+  read -r -p "Go on? [y/N] " answer || answer=
+  case $answer in
+    [yY] | [yY][eE][sS]) ;;
+    *) die "Nothing was done." ;;
+  esac
+}
+
+setup() {
+  if [ ${#PACKAGES[@]} -gt 0 ]; then
+    say "Installing packages ..."
+    install_packages
+  fi
+  prepare_source
+  say "Building ..."
+  build_extension all || { tail -n 60 "$LOGS/build.log" >&2; die "The extension does not build."; }
+  install_extension || { cat "$LOGS/install.log" >&2; die "The extension cannot be installed."; }
+  start_cluster demo || die "The server does not start."
+}
+
+# A psql on the demonstration's server.
+client() {
+  "${AS_SERVER[@]}" psql -X -v ON_ERROR_STOP=1 "$@"
+}
+
+# step TITLE < SQL: the title, then each statement before its output.
+step() {
+  say
+  say "=== $1"
+  say
+  client -a -P pager=off
+}
+
+show() {
+  step "Users, 200,000 of them" <<'SQL'
+create table users (id bigint generated always as identity primary key, username text not null);
+insert into users (username)
+select (array['Ada', 'grace', 'Linus', 'marie', 'alan', 'Edsger', 'barbara', 'donald', 'Radia',
+    'ken'])[1 + i % 10] || '_' || i
+from generate_series(1, 200000) i;
+create unique index on users (lower(username));
+SQL
+
+  step "A filter with room for 260,000 names at 1 % false positives, loaded from users" <<'SQL'
+create extension bloomfilter;
+select * from bloom_size(260000, 0.01) where storage = 'table' \gx
+\timing on
+select bloom_create('username_filter', 260000, 0.01, source => 'select username from users');
+SQL
+
+  step "Is a name free? false is certain, true means: ask the users table" <<'SQL'
+-- taken
+select bloom_might_contain('username_filter', 'grace_1');
+-- taken in another case
+select bloom_might_contain('username_filter', 'GRACE_1');
+-- free
+select bloom_might_contain('username_filter', 'zoe');
+-- several at once
+select * from unnest(array['Ada_10', 'zoe', 'zoe_1'],
+    bloom_might_contain_many('username_filter', array['Ada_10', 'zoe', 'zoe_1']))
+    as suggestion (name, might_be_taken);
+SQL
+
+  step "A sign-up: add to the filter, commit, then insert the user" <<'SQL'
+begin;
+-- true: the name was definitely new
+select bloom_add('username_filter', 'zoe');
+commit;
+insert into users (username) values ('zoe');
+-- from the commit on, every check says maybe
+select bloom_might_contain('username_filter', 'Zoe');
+-- adding it again changes nothing
+select bloom_add('username_filter', 'zoe');
+SQL
+
+  step "The exact answer: the users table is asked only after a maybe" <<'SQL'
+create function username_taken(name text) returns boolean language plpgsql stable as $$
+begin
+    if bloom_might_contain('username_filter', name) = false then
+        return false;
+    end if;
+    return exists (select from users where lower(username) = lower(name));
+end $$;
+select username_taken('zoe'), username_taken('zoe_1');
+SQL
+
+  step "Audit: a filter never denies a name that is in; denied must be 0" <<'SQL'
+select count(*) as users,
+    count(*) filter (where not bloom_might_contain('username_filter', username)) as denied
+from users;
+SQL
+
+  step "False positives: 100,000 names that nobody has, beside what theory expects" <<'SQL'
+select clock_timestamp() as began \gset
+select count(*) as absent_names,
+    count(*) filter (where bloom_might_contain('username_filter', 'nobody_' || i)) as false_maybes,
+    round(count(*) * bloom_expected_fp_rate(200001, max(chunks))) as expected
+from generate_series(1, 100000) i, bloom_info('username_filter');
+-- what a check takes inside a query
+select round(extract(epoch from clock_timestamp() - :'began') * 1e6 / 100000, 2)
+    as microseconds_a_check;
+SQL
+
+  step "One check as a form sends it, to the server and back" <<'SQL'
+prepare might_contain (text) as select bloom_might_contain('username_filter', $1);
+execute might_contain('grace_1');
+\timing on
+execute might_contain('grace_1');
+SQL
+
+  step "The state of the filter" <<'SQL'
+select * from bloom_info('username_filter') \gx
+SQL
+}
+
+# An interactive psql; Ctrl-C is for its queries, not for this script.
+play() {
+  say
+  say "=== Your turn: a psql on the same server. \\df bloom* lists the functions, \\q ends it all."
+  say
+  trap : INT
+  client -v ON_ERROR_STOP=0 || true
+}
+
+main() {
+  local argument since
+  for argument; do
+    case $argument in
+      -y) YES=1 ;;
+      --batch) BATCH=1 ;;
+      -h | --help) usage; return ;;
+      *) usage >&2; return 2 ;;
+    esac
+  done
+  choose_postgres
+  need_build_tools
+  ask
+  trap finish EXIT
+  trap 'exit 129' HUP
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+  make_work
+  setup
+  since=$SECONDS
+  show
+  say "=== Done in $((SECONDS - since)) seconds."
+  if [ "$BATCH" = 0 ] && [ -t 0 ]; then play; fi
+}
+
+main "$@"

@@ -1,0 +1,290 @@
+# What test/run.sh and demo/run.sh share: finding or installing PostgreSQL and the tools, building
+# the extension from a copy of the tree, and throwaway clusters in one temporary folder, $WORK.
+# Sourced by bash with "set -euo pipefail". Functions report failure by their exit code.
+# shellcheck shell=bash
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+OLDEST_MAJOR=15
+
+WORK=         # temporary folder: copy of the source, clusters, logs; gone at the end
+LOGS=         # its folder of logs
+LIMIT=300     # seconds that one step may take
+CHILD=        # pid of the step that runs now
+BIN=          # folder of the PostgreSQL that was chosen
+PACKAGES=()   # what is to be installed
+AS_ROOT=()    # prefix of every command that has to run as root
+AS_SERVER=()  # prefix of every command that may not run as root
+MAKE_ARGS=()  # what every make is given
+
+# Settings of the caller's shell that would lead psql to another server, or make and the tests
+# to other options, are dropped; messages are parsed, so they come in English. Clusters that TAP
+# tests make go by LANG.
+CHOSEN_PG_CONFIG=${PG_CONFIG:-}
+unset "${!PG@}" MAKEFLAGS MAKELEVEL MFLAGS LANGUAGE
+export LC_ALL=C.UTF-8 LANG=C.UTF-8
+# a root shell made by a plain su lacks the folders of what dpkg calls
+export PATH=$PATH:/usr/sbin:/sbin
+umask 022
+
+say() { printf '%s\n' "$*"; }
+die() { printf '%s\n' "$*" >&2; exit 1; }
+
+# Sets AS_ROOT. A prefix, not a function: what a trap prints would go where a function's output is
+# redirected.
+become_root() {
+  AS_ROOT=()
+  [ "$(id -u)" != 0 ] || return 0
+  has_program sudo || { say "this needs root, or a user with sudo" >&2; return 1; }
+  AS_ROOT=(sudo)
+}
+
+# ---- PostgreSQL and the tools
+
+# is_complete PG_CONFIG: whether it names a PostgreSQL that is new enough, has a server and can
+# build extensions. (Debian's libpq-dev has a pg_config without a server, and its server package
+# the files of PGXS without the headers.)
+is_complete() {
+  local bin pgxs include version
+  bin=$("$1" --bindir 2>/dev/null) && pgxs=$("$1" --pgxs) &&
+    include=$("$1" --includedir-server) && version=$("$1" --version) || return 1
+  version=${version#PostgreSQL }
+  [ -x "$bin/postgres" ] && [ -e "$pgxs" ] && [ -e "$include/postgres.h" ] &&
+    [ "${version%%[!0-9]*}" -ge "$OLDEST_MAJOR" ]
+}
+
+# The major that this release of Debian or Ubuntu carries; known without package lists for those
+# that a new machine has none of yet.
+distribution_major() {
+  local major
+  major=$(apt-cache depends postgresql 2>/dev/null |
+    sed -n 's/^ *Depends: postgresql-\([0-9]*\)$/\1/p' | head -n 1)
+  if [ -z "$major" ]; then
+    # shellcheck source=/dev/null
+    case $(. /etc/os-release && echo "${ID:-}${VERSION_ID:-}") in
+      debian12) major=15 ;;
+      debian13) major=17 ;;
+      *) return 1 ;;
+    esac
+  fi
+  echo "$major"
+}
+
+# The newest major under /usr/lib/postgresql that has a server.
+installed_major() {
+  local server major newest=0
+  for server in /usr/lib/postgresql/*/bin/postgres; do
+    major=${server#/usr/lib/postgresql/}
+    major=${major%%/*}
+    [ -x "$server" ] && [ "$major" -gt "$newest" ] 2>/dev/null && newest=$major
+  done
+  [ "$newest" -ge "$OLDEST_MAJOR" ] && echo "$newest"
+}
+
+# Sets PG_CONFIG, and PACKAGES to what is missing for it.
+choose_postgres() {
+  local major
+  if [ -n "$CHOSEN_PG_CONFIG" ]; then
+    PG_CONFIG=$(command -v "$CHOSEN_PG_CONFIG") && is_complete "$PG_CONFIG" && return
+    die "PG_CONFIG=$CHOSEN_PG_CONFIG has no server or PGXS, or is older than $OLDEST_MAJOR."
+  fi
+  PG_CONFIG=$(command -v pg_config) && is_complete "$PG_CONFIG" && return
+  major=$(installed_major) || major=$(distribution_major) ||
+    die "No PostgreSQL found, nor a package of it: set PG_CONFIG to the pg_config of yours."
+  PG_CONFIG=/usr/lib/postgresql/$major/bin/pg_config
+  [ -x "/usr/lib/postgresql/$major/bin/postgres" ] || PACKAGES+=("postgresql-$major")
+  is_complete "$PG_CONFIG" || PACKAGES+=("postgresql-server-dev-$major")
+}
+
+has_program() { command -v "$1" >/dev/null; }
+has_module() { perl "-M$1" -e1 2>/dev/null; }
+has_header() {
+  [ -e "/usr/include/$1" ] || compgen -G "/usr/include/*/$1" >/dev/null ||
+    { has_program g++ && g++ -E -x c++ -include "$1" /dev/null >/dev/null 2>&1; }
+}
+
+# need PACKAGE CHECK...: adds the package to PACKAGES where the check fails.
+need() {
+  local package=$1
+  shift
+  "$@" || PACKAGES+=("$package")
+}
+
+need_build_tools() {
+  need make has_program make
+  need g++ has_program g++
+  need libssl-dev has_header openssl/evp.h
+  need libicu-dev has_header unicode/utypes.h
+}
+
+# As root. Debian's server package makes a cluster and starts it on port 5432 unless told not to;
+# it is told so for the time of the installation, and the setting is put back.
+# shellcheck disable=SC2016
+INSTALL='
+  set -eu
+  export DEBIAN_FRONTEND=noninteractive UCF_FORCE_CONFFOLD=1
+  conf=/etc/postgresql-common/createcluster.conf
+  template=/usr/share/postgresql-common/createcluster.conf
+  saved=
+  restore() {
+    if [ -n "$saved" ]; then cp -p "$saved" "$conf"; rm -f "$saved"
+    elif [ -e "$template" ]; then cp "$template" "$conf"
+    else rm -f "$conf"; rmdir --ignore-fail-on-non-empty /etc/postgresql-common
+    fi
+  }
+  apt-get -q -o DPkg::Lock::Timeout=300 update || echo "going on with the package lists there are"
+  trap restore EXIT
+  trap "exit 1" HUP INT TERM
+  mkdir -p /etc/postgresql-common
+  if [ -e "$conf" ]; then saved=$(mktemp); cp -p "$conf" "$saved"; fi
+  printf "\ncreate_main_cluster = false\n" >> "$conf"
+  apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends "$@"
+'
+
+# Installs PACKAGES; the log is shown only where that fails.
+install_packages() {
+  local log=$LOGS/packages.log
+  [ ${#PACKAGES[@]} -gt 0 ] || return 0
+  has_program apt-get ||
+    { say "missing, and no apt-get to install it: ${PACKAGES[*]}" >&2; return 1; }
+  become_root || return
+  "${AS_ROOT[@]}" bash -c "$INSTALL" install "${PACKAGES[@]}" </dev/null >"$log" 2>&1 || {
+    tail -n 30 "$log" >&2
+    say "could not install ${PACKAGES[*]}" >&2
+    return 1
+  }
+  is_complete "$PG_CONFIG" || { say "$PG_CONFIG still lacks a server or PGXS" >&2; return 1; }
+}
+
+# ---- The temporary folder
+
+# A short path: the clusters' sockets are in it, and a socket's path has at most 107 characters.
+make_work() {
+  WORK=$(mktemp -d /tmp/bloomfilter.XXXXXX)
+  LOGS=$WORK/logs
+  mkdir "$LOGS"
+}
+
+# Ends the step that runs and every server that was started in $WORK.
+stop_all() {
+  local pidfile
+  if [ -n "$CHILD" ]; then
+    # timeout hands the signal on to all that it started
+    kill -TERM "$CHILD" 2>/dev/null || true
+    wait "$CHILD" 2>/dev/null || true
+    CHILD=
+  fi
+  [ -n "$WORK" ] && [ -n "$BIN" ] || return 0
+  while IFS= read -r pidfile; do
+    "${AS_SERVER[@]}" "$BIN/pg_ctl" -s -w -t 30 -m immediate -D "${pidfile%/*}" stop || true
+  done < <(find "$WORK" -name postmaster.pid 2>/dev/null)
+}
+
+remove_work() {
+  [ -n "$WORK" ] || return 0
+  rm -rf --one-file-system "$WORK"
+}
+
+# Tracked files and those that git does not ignore, as they are; without git or a repository,
+# all but what a build makes.
+list_source() {
+  local file
+  # safe.directory: root may test a tree that is another user's
+  if [ -e "$ROOT/.git" ] && git -c safe.directory='*' -C "$ROOT" rev-parse 2>/dev/null; then
+    git -c safe.directory='*' -C "$ROOT" ls-files -coz --exclude-standard |
+      while IFS= read -r -d '' file; do
+        if [ -e "$ROOT/$file" ] || [ -L "$ROOT/$file" ]; then printf '%s\0' "$file"; fi
+      done
+  else
+    (cd "$ROOT" && find . \( -name .git -o -path ./build -o -path ./tmp_check \) -prune -o \
+      \( -type f -o -type l \) ! -name '*.o' ! -name '*.bc' ! -name '*.so' -print0)
+  fi
+}
+
+# Makes $WORK/src and decides who builds and runs servers: PostgreSQL refuses to run as root,
+# and a user other than root may not be able to read, let alone write, the source tree.
+prepare_source() {
+  local user llvm
+  mkdir -p "$WORK/src" "$WORK/home" "$WORK/tmp" "$WORK/socket"
+  list_source | tar -c -C "$ROOT" --null --no-recursion -T - | tar -x --no-same-owner -C "$WORK/src"
+  BIN=$("$PG_CONFIG" --bindir)
+  AS_SERVER=(env "HOME=$WORK/home" "TMPDIR=$WORK/tmp" "PATH=$BIN:$PATH")
+  if [ "$(id -u)" = 0 ]; then
+    user=postgres
+    id -u "$user" >/dev/null 2>&1 || user=nobody
+    chown -R "$user:" "$WORK"
+    # not runuser, which stays between and ends a psql on Ctrl-C
+    AS_SERVER=(setpriv "--reuid=$user" "--regid=$(id -g "$user")" --init-groups "${AS_SERVER[@]}")
+  fi
+  cd "$WORK" || return
+  MAKE_ARGS=(-C "$WORK/src" "PG_CONFIG=$PG_CONFIG")
+  # a PostgreSQL built with LLVM wants bitcode of its extensions, which only its clang can make
+  # shellcheck disable=SC2016
+  read -ra llvm < <(make_value '$(with_llvm) $(CLANG) $(LLVM_BINPATH)') || true
+  if [ "${llvm[0]:-no}" = yes ] &&
+    ! { has_program "${llvm[1]:-clang}" && has_program "${llvm[2]:-.}/llvm-lto"; }; then
+    MAKE_ARGS+=(with_llvm=no)
+  fi
+}
+
+# make_value EXPRESSION: what it comes to in the extension's Makefile.
+make_value() {
+  "${AS_SERVER[@]}" make "${MAKE_ARGS[@]}" -s --no-print-directory \
+    --eval "bloom-value: ; @echo $1" bloom-value
+}
+
+# run_step NAME COMMAND...: runs it with its output in a log, for at most $LIMIT seconds. In the
+# background, since bash handles a signal only when what runs in the foreground has ended.
+run_step() {
+  local log=$LOGS/$1.log rc=0
+  shift
+  timeout -k 10 "$LIMIT" "$@" >"$log" 2>&1 </dev/null &
+  CHILD=$!
+  wait "$CHILD" || rc=$?
+  CHILD=
+  if [ "$rc" = 124 ] || [ "$rc" = 137 ]; then say "stopped after $LIMIT seconds" >>"$log"; fi
+  return "$rc"
+}
+
+# build_extension MAKE_WORD...
+build_extension() {
+  run_step build "${AS_SERVER[@]}" make "${MAKE_ARGS[@]}" -j"$(nproc)" "$@"
+}
+
+# Into the PostgreSQL that was chosen; as root only if it is not the user's own.
+install_extension() {
+  AS_ROOT=()
+  if ! { [ -w "$("$PG_CONFIG" --pkglibdir)" ] && [ -w "$("$PG_CONFIG" --sharedir)/extension" ]; }
+  then become_root || return
+  fi
+  "${AS_ROOT[@]}" make "${MAKE_ARGS[@]}" install >"$LOGS/install.log" 2>&1
+}
+
+# ---- Throwaway clusters: superuser postgres, reached through a socket in $WORK and not otherwise
+
+# start_cluster NAME: in $WORK/NAME, its log in $LOGS/NAME.server.log. One at a time.
+start_cluster() {
+  local data=$WORK/$1 log=$LOGS/$1.server.log
+  run_step "$1.initdb" "${AS_SERVER[@]}" "$BIN/initdb" -D "$data" -U postgres -A trust -N \
+    -E UTF8 --locale=C.UTF-8 || { cat "$LOGS/$1.initdb.log"; return 1; }
+  cat >>"$data/postgresql.conf" <<CONF
+listen_addresses = ''
+port = 5432
+unix_socket_directories = '$WORK/socket'
+fsync = off
+wal_level = logical
+max_prepared_transactions = 10
+log_line_prefix = '%m [%p] %q%a '
+CONF
+  run_step "$1.start" "${AS_SERVER[@]}" "$BIN/pg_ctl" -s -w -t 60 -D "$data" -l "$log" start || {
+    cat "$LOGS/$1.start.log" "$log" || true
+    return 1
+  }
+  export PGHOST=$WORK/socket PGPORT=5432 PGUSER=postgres PGDATABASE=postgres
+}
+
+# stop_cluster NAME [MODE]
+stop_cluster() {
+  local data=$WORK/$1
+  unset PGHOST PGPORT PGUSER PGDATABASE
+  "${AS_SERVER[@]}" "$BIN/pg_ctl" -s -w -t 30 -m "${2:-fast}" -D "$data" stop
+}
