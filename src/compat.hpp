@@ -69,6 +69,12 @@ inline void compat_prune(Relation relation, Buffer buffer) {
 #endif
 }
 
+#if PG_VERSION_NUM >= 190000
+using CompatSyscacheId = SysCacheIdentifier;
+#else
+using CompatSyscacheId = int;
+#endif
+
 inline List *compat_qualified_name_list(const char *name) {
 #if PG_VERSION_NUM >= 160000
   return stringToQualifiedNameList(name, nullptr);

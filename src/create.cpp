@@ -320,9 +320,11 @@ void require_known(const OpenFilter &filter, ArrayType *known) {
     if (nulls[i]) continue;
     text *item = DatumGetTextPP(items[i]);
     const Digest digest = hash_item(filter.settings().normalization, text_view(item));
-    ChunkRow row = require_chunk(filter, chunk_of(digest, filter.settings().chunks), Access::kRead);
-    const bool there = chunk_contains(chunk_bits(filter.relation, filter.table->shape, &row.tuple),
-                                      positions_of(digest));
+    const Positions positions = positions_of(digest);
+    ChunkRow row =
+        require_chunk(filter, chunk_of(digest, filter.settings().chunks), positions, Access::kRead);
+    const bool there =
+        chunk_contains(chunk_bits(filter.relation, filter.table->shape, &row.tuple), positions);
     row.release();
     if (!there)
       ereport(

@@ -293,15 +293,22 @@ Problem read_filter(Relation relation, FilterTable *table) {
   return {};
 }
 
+// The backend's entry for a relation, made where there is none.
+FilterTable *entry_of(Oid relid) {
+  static constinit FilterTable *last = nullptr;
+  if (likely(last != nullptr && last->relid == relid)) return last;
+  bool found;
+  last = static_cast<FilterTable *>(hash_search(filters, &relid, HASH_ENTER, &found));
+  if (!found) {
+    *last = {};
+    last->relid = relid;
+  }
+  return last;
+}
+
 // The filter's settings, read again only where its relation has changed.
 FilterTable *cached_filter(Relation relation, Problem *problem) {
-  const Oid relid = RelationGetRelid(relation);
-  bool found;
-  auto *table = static_cast<FilterTable *>(hash_search(filters, &relid, HASH_ENTER, &found));
-  if (!found) {
-    *table = {};
-    table->relid = relid;
-  }
+  FilterTable *table = entry_of(RelationGetRelid(relation));
   // Valid only once all is read: an error on the way, a cancel even, must not leave half of it
   // behind. Anew, where a change arrived meanwhile.
   while (unlikely(!table->valid)) {
@@ -315,6 +322,7 @@ FilterTable *cached_filter(Relation relation, Problem *problem) {
 
 void forget(FilterTable *table) {
   table->valid = false;
+  table->permitted_role = InvalidOid;
   ++table->changes;
 }
 
@@ -329,17 +337,34 @@ void forget_filter(Datum, Oid relid) {
   while (auto *table = static_cast<FilterTable *>(hash_seq_search(&all))) forget(table);
 }
 
+// A role's attributes or memberships changed: nobody's privileges are known any more.
+void forget_privileges(Datum, CompatSyscacheId, uint32) {
+  forget_filter(Datum{0}, InvalidOid);
+}
+
 // Locks the relation and has every change of it that has committed known; null if it is gone.
 Relation lock_relation(Oid relid, LOCKMODE lock) {
   LockRelationOid(relid, lock);
   // A lock that the transaction holds already would let a suspension since go by unnoticed.
   AcceptInvalidationMessages();
-  return try_relation_open(relid, NoLock);
+  // As try_relation_open, but for its second look into the catalogue.
+  Relation relation = RelationIdGetRelation(relid);
+  if (RelationIsValid(relation)) pgstat_init_relation(relation);
+  return relation;
 }
 
+// Asks the catalogue once a role and change: an ACL takes a quarter of a check to read.
 void require_privileges(Oid relid, AclMode privileges) {
-  if (pg_class_aclmask(relid, GetUserId(), privileges, ACLMASK_ALL) != privileges)
+  FilterTable *table = entry_of(relid);
+  const Oid role = GetUserId();
+  if (likely(table->permitted_role == role && (table->permitted & privileges) == privileges))
+    return;
+  const uint64 changes = table->changes;
+  if (pg_class_aclmask(relid, role, privileges, ACLMASK_ALL) != privileges)
     aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, get_rel_name(relid));
+  if (table->changes != changes) return;
+  table->permitted_role = role;
+  table->permitted = privileges;
 }
 
 }  // namespace
@@ -466,6 +491,8 @@ void watch_relations() {
   control.hcxt = TopMemoryContext;
   filters = hash_create("bloomfilter tables", 16, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
   CacheRegisterRelcacheCallback(forget_filter, Datum{0});
+  CacheRegisterSyscacheCallback(AUTHOID, forget_privileges, Datum{0});
+  CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, forget_privileges, Datum{0});
 }
 
 }  // namespace bloomfilter

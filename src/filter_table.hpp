@@ -65,7 +65,10 @@ enum class Agreement : uint8 { kNone, kAsciiOnly, kFull };
 struct FilterTable {
   Oid relid;  // the cache's key
   bool valid;
-  uint64 changes;       // of the relation, that the backend was told of
+  uint64 changes;  // of the relation, that the backend was told of
+  // Who was last seen to have which privileges on the relation.
+  Oid permitted_role;
+  AclMode permitted;
   bool told_suspended;  // what the session was told already
   bool told_normalization;
   Agreement agreement;

@@ -33,7 +33,7 @@ Reading read_chunks(Relation relation, FilterTable *table, int32 sample) {
     CHECK_FOR_INTERRUPTS();
     const auto chunk = static_cast<int32>(static_cast<int64>(i) * chunks / reading.chunks_read);
     ChunkRow row;
-    if (!find_chunk(relation, table, chunk, Access::kRead, &row)) {
+    if (!find_chunk(relation, table, chunk, nullptr, Access::kRead, &row)) {
       reading.damage = psprintf("damaged: chunk %d is missing", chunk);
       return reading;
     }

@@ -108,7 +108,7 @@ void visit_by_chunk(std::span<Placed> places, Visit visit) {
 // Calls answer(item, maybe) for each item, all of one chunk.
 template <typename Answer>
 void check_in_chunk(const OpenFilter &filter, std::span<const Placed> items, Answer answer) {
-  ChunkRow row = require_chunk(filter, items.front().chunk, Access::kRead);
+  ChunkRow row = require_chunk(filter, items.front().chunk, items.front().positions, Access::kRead);
   const ChunkView bits = chunk_bits(filter.relation, filter.table->shape, &row.tuple);
   for (const Placed &item : items) answer(item, chunk_contains(bits, item.positions));
   row.release();
@@ -184,7 +184,7 @@ int add_to_chunk(const OpenFilter &filter, std::span<const Placed> items) {
   Relation relation = filter.relation;
   const Shape &shape = filter.table->shape;
   const int32 chunk = items.front().chunk;
-  ChunkRow row = require_chunk(filter, chunk, Access::kWrite);
+  ChunkRow row = require_chunk(filter, chunk, items.front().positions, Access::kWrite);
   const ChunkView bits = chunk_bits(relation, shape, &row.tuple);
   const bool all_there = std::all_of(items.begin(), items.end(), [&](const Placed &item) {
     return chunk_contains(bits, item.positions);

@@ -98,7 +98,8 @@ for my $round (1 .. $rounds)
 # set by a transaction that nobody else forces out.
 $node->safe_psql('postgres', qq{
 update f set bits = bits | mask from username_bits('relied', $chunks) u where f.chunk = u.chunk});
-is($node->safe_psql('postgres', q{select bloom_add('f', 'relied')}), 'f', 'an add relies on an update');
+is($node->safe_psql('postgres', q{select bloom_add('f', 'relied')}),
+	'f', 'an add relies on an update');
 kill_server();
 $node->start;
 is(denied(['relied']), '', 'and rightly so');

@@ -18,7 +18,10 @@ $primary->backup('base');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'base', has_streaming => 1);
 # a session below stays in a transaction while rows are pruned on the primary
-$standby->append_conf('postgresql.conf', "max_standby_streaming_delay = -1\nhot_standby_feedback = on\n");
+$standby->append_conf('postgresql.conf', q{
+max_standby_streaming_delay = -1
+hot_standby_feedback = on
+});
 $standby->start;
 
 sub catch_up
@@ -70,7 +73,8 @@ is(answer($old, $check), 't|t', 'and by a transaction whose snapshot is older');
 
 # Enough adds that some rows move to other pages.
 on_primary(q{select bloom_add('f', 'n' || i) from generate_series(1, 3000) i});
-on_primary(q{vacuum f; select bloom_add_many('f', array(select 'm' || i from generate_series(1, 3000) i))});
+on_primary(q{vacuum f});
+on_primary(q{select bloom_add_many('f', array(select 'm' || i from generate_series(1, 3000) i))});
 my $denied = q{
 select count(*) from generate_series(1, 3000) i, unnest(array['n', 'm']) prefix
 where not bloom_might_contain('f', prefix || i)};
@@ -97,7 +101,8 @@ for my $call (
 # Settings reach sessions of the standby.
 on_primary(q{select bloom_suspend('f')});
 is(answer($session, q{select bloom_might_contain('f', 'ken')}), 't', 'suspended');
-like($told, qr/NOTICE:  checks of Bloom filter "f" answer maybe\nDETAIL:  It is suspended/, 'with a notice');
+like($told, qr/NOTICE:  checks of Bloom filter "f" answer maybe\nDETAIL:  It is suspended/,
+	'with a notice');
 is(answer($old, q{select bloom_might_contain('f', 'ken')}), 't', 'in a transaction too');
 on_primary(q{select bloom_resume('f')});
 is(answer($session, q{select bloom_might_contain('f', 'ken')}), 'f', 'resumed');

@@ -40,7 +40,9 @@ $primary->stop('immediate');
 $standby->promote;
 
 is($session->query($check), 't|t|t|f', 'a session from before it answers maybe');
-like($session->{stderr}, qr/NOTICE:  checks of Bloom filter "f" answer maybe\nDETAIL:  It is suspended: the server failed over or was restored\.\nHINT:  Once every name is in, call bloom_resume\./,
+like($session->{stderr}, qr/NOTICE:  checks of Bloom filter "f" answer maybe
+DETAIL:  It is suspended: the server failed over or was restored\.
+HINT:  Once every name is in, call bloom_resume\./,
 	'and is told why');
 is($transaction->query($check), 't|t|t|f', 'a transaction from before it too');
 my ($status, $output, $notice) = $standby->psql('postgres', $check);
@@ -64,7 +66,8 @@ is($standby->safe_psql('postgres', $states), join("\n",
 # Once the names that are known elsewhere are in.
 $standby->safe_psql('postgres', q{select bloom_add('f', 'late'); select bloom_resume('f')});
 is($standby->safe_psql('postgres', $check), 't|t|t|f', 'after bloom_resume nobody is denied');
-is($standby->safe_psql('postgres', q{select bloom_might_contain_many('f', '{ada,liv,late,nobody}')}),
+is($standby->safe_psql('postgres',
+		q{select bloom_might_contain_many('f', '{ada,liv,late,nobody}')}),
 	'{t,t,t,f}', 'and it answers');
 is($standby->safe_psql('postgres', $states), "f|ready|f\ntrusting|ready|f", 'ready');
 

@@ -25,13 +25,14 @@ my $new = PostgreSQL::Test::Cluster->new('new');
 $new->init(@utf8);
 my $bin = $new->config_data('--bindir');
 # it writes into the folder that it is called in
-chdir PostgreSQL::Test::Utils::tempdir();
+chdir $PostgreSQL::Test::Utils::tmp_check;
 command_ok([ 'pg_upgrade', '--no-sync',
 		'-d', $old->data_dir, '-D', $new->data_dir, '-b', $bin, '-B', $bin,
 		'-s', $new->host, '-p', $old->port, '-P', $new->port ], 'pg_upgrade');
 $new->start;
 
-my $denied = q{select count(*) from generate_series(1, 1000) i where not bloom_might_contain('f', 'n' || i)};
+my $denied = q{select count(*) from generate_series(1, 1000) i
+where not bloom_might_contain('f', 'n' || i)};
 my $absent = q{select bloom_might_contain('f', 'nobody')};
 sub row
 {

@@ -23,8 +23,10 @@ create publication p for table f;
 select pg_create_logical_replication_slot('s', 'pgoutput');
 });
 my $dump = PostgreSQL::Test::Utils::tempdir() . '/f.sql';
-$publisher->command_ok([ 'pg_dump', '-f', $dump, '--no-publications', $publisher->connstr('postgres') ], 'pg_dump');
-$subscriber->command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $dump, '-d', $subscriber->connstr('postgres') ],
+$publisher->command_ok(
+	[ 'pg_dump', '-f', $dump, '--no-publications', $publisher->connstr('postgres') ], 'pg_dump');
+$subscriber->command_ok(
+	[ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-f', $dump, '-d', $subscriber->connstr('postgres') ],
 	'the filter is there already');
 $subscriber->safe_psql('postgres', q{select bloom_resume('f')});
 my $connection = $publisher->connstr . ' dbname=postgres';

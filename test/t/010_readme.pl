@@ -16,7 +16,7 @@ sub blocks
 }
 
 my $node = PostgreSQL::Test::Cluster->new('main');
-$node->init;
+$node->init(extra => [ '--encoding=UTF8', '--locale=C.UTF-8' ]);
 $node->start;
 
 my ($quick_start) = blocks('Quick start');
