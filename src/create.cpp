@@ -43,7 +43,12 @@ void store_settings(Oid relid, const Settings &settings, Oid caller) {
       psprintf("create or replace trigger %s before update or delete on %s for each row "
                "execute function %s.bloom_guard(%s)",
                kGuardTrigger, name, extension_schema(caller), settings_arguments(settings)));
-  execute(psprintf("alter table %s enable always trigger %s", name, kGuardTrigger));
+  execute(
+      psprintf("create or replace trigger %s before truncate on %s for each statement execute "
+               "function %s.bloom_guard()",
+               kTruncateTrigger, name, extension_schema(caller)));
+  execute(psprintf("alter table %s enable always trigger %s, enable always trigger %s", name,
+                   kGuardTrigger, kTruncateTrigger));
   // What adds rely on from now on is durable with this transaction.
   ForceSyncCommit();
 }
@@ -412,10 +417,10 @@ BLOOM_SQL_FUNCTION(bloom_register) {
   require_owner(relid);
   Relation relation = relation_open(relid, ShareRowExclusiveLock);
   if (has_guard(relation))
-    ereport(ERROR,
-            (errcode(ERRCODE_DUPLICATE_OBJECT),
-             errmsg("\"%s\" is a Bloom filter already", RelationGetRelationName(relation)),
-             errhint("To register it otherwise, drop its trigger \"%s\" first.", kGuardTrigger)));
+    ereport(ERROR, (errcode(ERRCODE_DUPLICATE_OBJECT),
+                    errmsg("\"%s\" is a Bloom filter already", RelationGetRelationName(relation)),
+                    errhint("To register it otherwise, drop its triggers \"%s\" and \"%s\" first.",
+                            kGuardTrigger, kTruncateTrigger)));
   Shape shape;
   require_filter_shape(relation, &shape);
   float8 items;

@@ -51,19 +51,32 @@ Problem damaged(const char *detail) {
   pg_unreachable();
 }
 
-bool is_guard(const Trigger &trigger) {
-  if (std::strcmp(trigger.tgname, kGuardTrigger) != 0) return false;
-  FmgrInfo function;
-  fmgr_info(trigger.tgfoid, &function);
-  return function.fn_addr == bloom_guard;
+// The trigger of that name that runs bloom_guard, or null; among a copy of the relation's
+// triggers, since every look into a catalogue may bring news on which the server builds the
+// relation's own ones anew.
+const Trigger *find_guard(const TriggerDesc *triggers, const char *name) {
+  for (int i = 0; triggers != nullptr && i < triggers->numtriggers; ++i) {
+    const Trigger &trigger = triggers->triggers[i];
+    if (std::strcmp(trigger.tgname, name) != 0) continue;
+    FmgrInfo function;
+    fmgr_info(trigger.tgfoid, &function);
+    return function.fn_addr == bloom_guard ? &trigger : nullptr;
+  }
+  return nullptr;
 }
 
-// The guard among a copy of the relation's triggers, or null. A copy, since every look into a
-// catalogue may bring news on which the server builds the relation's own ones anew.
-const Trigger *find_guard(const TriggerDesc *triggers) {
-  for (int i = 0; triggers != nullptr && i < triggers->numtriggers; ++i)
-    if (is_guard(triggers->triggers[i])) return &triggers->triggers[i];
-  return nullptr;
+// Both guards, and always on, or why not.
+Problem guard_problem(const TriggerDesc *triggers) {
+  for (const char *name : {kGuardTrigger, kTruncateTrigger}) {
+    const Trigger *guard = find_guard(triggers, name);
+    if (guard == nullptr)
+      return unusable(psprintf("It has no guard trigger \"%s\".", name),
+                      "bloom_create makes a filter, bloom_register adopts a table.");
+    if (guard->tgenabled != TRIGGER_FIRES_ALWAYS)
+      return unusable(psprintf("Its guard trigger \"%s\" does not always fire.", name),
+                      psprintf("Use ALTER TABLE ... ENABLE ALWAYS TRIGGER %s.", name));
+  }
+  return {};
 }
 
 Problem columns_problem(Relation relation, Shape *shape) {
@@ -124,7 +137,7 @@ Problem kind_problem(Relation relation, bool guarded) {
   if (form->relrowsecurity) return unusable("It has row-level security.");
   if (relation->rd_rules != nullptr) return unusable("It has rules.");
   const int triggers = relation->trigdesc == nullptr ? 0 : relation->trigdesc->numtriggers;
-  if (triggers > (guarded ? 1 : 0))
+  if (triggers > (guarded ? 2 : 0))
     return unusable("It has other triggers, or a foreign key refers to it.");
   return {};
 }
@@ -278,15 +291,12 @@ Problem chunks_problem(Relation relation, const FilterTable &table) {
 }
 
 Problem read_filter(Relation relation, FilterTable *table) {
-  const Trigger *guard = find_guard(CopyTriggerDesc(relation->trigdesc));
-  if (guard == nullptr)
-    return unusable("It has no guard trigger \"bloom_filter\".",
-                    "bloom_create makes a filter, bloom_register adopts a table.");
-  if (guard->tgenabled != TRIGGER_FIRES_ALWAYS)
-    return unusable("Its guard trigger \"bloom_filter\" does not always fire.",
-                    "Use ALTER TABLE ... ENABLE ALWAYS TRIGGER bloom_filter.");
+  const TriggerDesc *triggers = CopyTriggerDesc(relation->trigdesc);
+  if (const Problem problem = guard_problem(triggers)) return problem;
   if (const Problem problem = shape_problem(relation, true, &table->shape)) return problem;
-  if (const Problem problem = parse_settings(*guard, &table->settings)) return problem;
+  if (const Problem problem =
+          parse_settings(*find_guard(triggers, kGuardTrigger), &table->settings))
+    return problem;
   if (const Problem problem = chunks_problem(relation, *table)) return problem;
   find_row_order(relation, table);
   table->agreement = agreement_with_server(table->settings);
@@ -309,14 +319,13 @@ FilterTable *entry_of(Oid relid) {
 // The filter's settings, read again only where its relation has changed.
 FilterTable *cached_filter(Relation relation, Problem *problem) {
   FilterTable *table = entry_of(RelationGetRelid(relation));
+  if (likely(table->valid)) return table;
   // Valid only once all is read: an error on the way, a cancel even, must not leave half of it
-  // behind. Anew, where a change arrived meanwhile.
-  while (unlikely(!table->valid)) {
-    const uint64 changes = table->changes;
-    *problem = read_filter(relation, table);
-    if (*problem) break;
-    table->valid = table->changes == changes;
-  }
+  // behind. A change that arrives meanwhile has this call go on with what stood when it took its
+  // lock, and the next read again.
+  const uint64 changes = table->changes;
+  *problem = read_filter(relation, table);
+  table->valid = !*problem && table->changes == changes;
   return table;
 }
 
@@ -431,7 +440,7 @@ void require_filter_shape(Relation relation, Shape *shape) {
 }
 
 bool has_guard(Relation relation) {
-  return find_guard(CopyTriggerDesc(relation->trigdesc)) != nullptr;
+  return find_guard(CopyTriggerDesc(relation->trigdesc), kGuardTrigger) != nullptr;
 }
 
 char *settings_arguments(const Settings &settings) {

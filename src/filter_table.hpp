@@ -12,7 +12,10 @@
 
 namespace bloomfilter {
 
+// The row trigger whose arguments are the settings, and its companion against TRUNCATE, for which
+// PostgreSQL has statement triggers only.
 inline constexpr const char *kGuardTrigger = "bloom_filter";
+inline constexpr const char *kTruncateTrigger = "bloom_filter_truncate";
 
 enum class State : uint8 {
   kLoading,    // never loaded: checks answer maybe

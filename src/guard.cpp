@@ -9,11 +9,10 @@ using namespace bloomfilter;
 namespace {
 
 [[noreturn]] void refuse(Relation relation, const char *what) {
-  ereport(ERROR,
-          (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-           errmsg("cannot %s of Bloom filter \"%s\"", what, RelationGetRelationName(relation)),
-           errdetail("A name whose bits are gone would be called free."),
-           errhint("Names leave when the filter is made anew from its source.")));
+  ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                  errmsg("cannot %s Bloom filter \"%s\"", what, RelationGetRelationName(relation)),
+                  errdetail("A name whose bits are gone would be called free."),
+                  errhint("Names leave when the filter is made anew from its source.")));
   pg_unreachable();
 }
 
@@ -28,27 +27,30 @@ HeapTuple merge_versions(Relation relation, const Shape &shape, HeapTuple old, H
 
 }  // namespace
 
-// bloom_guard() -> trigger: before update or delete for each row. Refuses deletes, changed chunk
+// bloom_guard() -> trigger: before update or delete for each row, and before truncate. Refuses
+// truncation, deletes, changed chunk
 // numbers and cleared bits with 55000; an update on a logical replication subscriber is ORed.
 BLOOM_SQL_FUNCTION(bloom_guard) {
   if (!CALLED_AS_TRIGGER(fcinfo))
     ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
                     errmsg("bloom_guard was not called as a trigger")));
   const auto *data = reinterpret_cast<TriggerData *>(fcinfo->context);
+  Relation relation = data->tg_relation;
+  if (TRIGGER_FIRED_BEFORE(data->tg_event) && TRIGGER_FIRED_BY_TRUNCATE(data->tg_event))
+    refuse(relation, "truncate");
   if (!TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event) ||
       TRIGGER_FIRED_BY_INSERT(data->tg_event))
     ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
                     errmsg("bloom_guard must be called before update or delete for each row")));
-  Relation relation = data->tg_relation;
-  if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event)) refuse(relation, "delete a chunk");
+  if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event)) refuse(relation, "delete a chunk of");
 
   const Shape &shape = require_filter(relation)->shape;
   HeapTuple old = data->tg_trigtuple;
   HeapTuple changed = data->tg_newtuple;
   if (chunk_number(relation, shape, old) != chunk_number(relation, shape, changed))
-    refuse(relation, "change the number of a chunk");
+    refuse(relation, "change the number of a chunk of");
   if (!chunk_covers(chunk_bits(relation, shape, changed), chunk_bits(relation, shape, old))) {
-    if (!IsLogicalWorker()) refuse(relation, "clear a bit");
+    if (!IsLogicalWorker()) refuse(relation, "clear a bit of");
     changed = merge_versions(relation, shape, old, changed);
   }
   // An add that finds these bits returns at once, and relies on their being durable.

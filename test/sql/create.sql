@@ -7,7 +7,7 @@ select tgenabled, array(select case when arg ~ '^(canary|stamp|built_at|system|t
                                     then regexp_replace(arg, '=.+', '=...') else arg end
                         from unnest(string_to_array(encode(tgargs, 'escape'), E'\\000')) arg)
            as settings
-from pg_trigger where tgrelid = 'plain'::regclass;
+from pg_trigger where tgrelid = 'plain'::regclass order by tgname;
 select relkind, reloptions, count(*) as rows, min(chunk), max(chunk)
 from pg_class, plain where oid = 'plain'::regclass group by 1, 2;
 select bloom_might_contain('plain', 'ada'), bloom_add('plain', 'ada'),

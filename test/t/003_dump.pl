@@ -146,25 +146,29 @@ for my $database (qw(plain custom))
 	resumes($other, $database, 'suspended: restored on another server');
 }
 
-# Data alone, into a table that is there. pg_restore turns all triggers on in the ordinary way
-# afterwards: an error until the guard always fires again.
+# A dump's older rows cannot be put in the place of those that were added to since.
+like((told($node, 'alone', 'truncate f'))[1],
+	qr/ERROR:  55000: cannot truncate Bloom filter "f"/, 'a filter is not emptied');
+
+# Definition and data apart. pg_restore turns all triggers on in the ordinary way afterwards: an
+# error until the guards always fire again.
+my $definition = dump_of('postgres', 'definition.dump', '-Fc', '-s', '-t', 'public.f');
 my $data = dump_of('postgres', 'data.dump', '-Fc', '-a', '-t', 'public.f');
-$node->safe_psql('alone', 'truncate f');
+$node->safe_psql('postgres', 'create database apart template template0');
+$node->safe_psql('apart', $extension);
+restore($node, 'apart', $definition);
 $node->command_ok(
-	[ 'pg_restore', '--exit-on-error', '-a', '--disable-triggers', '-d', $node->connstr('alone'), $data ],
+	[ 'pg_restore', '--exit-on-error', '-a', '--disable-triggers', '-d', $node->connstr('apart'), $data ],
 	'pg_restore --disable-triggers');
-like((told($node, 'alone', $answers))[1],
-	qr/ERROR:  55000: .*\nDETAIL:  Its guard trigger "bloom_filter" does not always fire\.
-HINT:  Use ALTER TABLE \.\.\. ENABLE ALWAYS TRIGGER bloom_filter\./,
-	'leaves the guard weaker, which is noticed');
-$node->safe_psql('alone', 'alter table f enable always trigger bloom_filter');
-is(row($node, 'alone', $answers), $right, 'mended');
-TODO:
+for my $name ('bloom_filter', 'bloom_filter_truncate')
 {
-	local $TODO = 'a table emptied and filled again counts as the one that every add reached';
-	is(row($node, 'alone', q{select bloom_might_contain_many('f', '{since,then}')}),
-		'{t,t}', 'names added since the dump are not denied');
+	like((told($node, 'apart', $answers))[1],
+		qr/ERROR:  55000: .*\nDETAIL:  Its guard trigger "$name" does not always fire\.
+HINT:  Use ALTER TABLE \.\.\. ENABLE ALWAYS TRIGGER $name\./,
+		'leaves the guards weaker, which is noticed');
+	$node->safe_psql('apart', "alter table f enable always trigger $name");
 }
+resumes($node, 'apart', $copy);
 
 $node->stop;
 $other->stop;
