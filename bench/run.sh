@@ -19,7 +19,6 @@ ADDS=${ADDS:-1000000}   # single adds for HOT and growth
 SETTINGS=(
   'shared_buffers = 3GB' 'maintenance_work_mem = 1GB' 'work_mem = 256MB' 'max_wal_size = 64GB'
   'checkpoint_timeout = 1d' 'fsync = off' 'jit = off' 'max_parallel_workers_per_gather = 0'
-  'autovacuum_naptime = 10s'
 )
 
 # ---- Measuring
@@ -124,34 +123,37 @@ checks_in_queries() {
   say 'checks inside queries'
   run_psql <<SQL
 call alternate(
-    array['scan', 'in query', 'many', 'few scan', 'article in query'],
+    array['scan', 'in query', 'many', 'array', 'few scan', 'article in query'],
     array['select count(*) from names where octet_length(name) < 0',
           'select count(*) from names where not bloom_might_contain(''f'', name)',
           'select bloom_might_contain_many(''f'', array(select name from names))',
+          'select cardinality(array(select name from names))',
           'select count(*) from few_names where octet_length(name) < 0',
           'select count(*) from few_names n, article.username_bits(n.name) u, article.filter f
            where f.chunk = u.chunk and (f.bits & u.mask) <> u.mask'],
-    array[1e6, 1e6, 1e6, 5e4, 5e4], $ROUNDS);
+    array[1e6, 1e6, 1e6, 1e6, 5e4, 5e4], $ROUNDS);
 SQL
   figure 'one check in a query over 1 M names' "spread('in query')"
   figure '… beyond the bare scan' \
     "format('%s µs', round((median('in query') - median('scan'))::numeric, 2))" \
     "'at most 1.2 µs'" "median('in query') - median('scan') <= 1.2"
-  figure '… the article''s check' "spread('article in query')"
+  figure '… check of the article' "spread('article in query')"
   figure '… times faster' \
     "round(((median('article in query') - median('few scan')) / (median('in query') - median('scan')))::numeric, 1)" \
     "'at least 7 ×'" \
     "median('article in query') - median('few scan') >= 7 * (median('in query') - median('scan'))"
-  figure 'one check in _many, 1 M names a call' "spread('many')" "'at most 0.5 µs'" \
-    "median('many') <= 0.5"
+  figure 'one check in _many, 1 M names a call, with making the array' "spread('many')"
+  figure '… beyond making the array' \
+    "format('%s µs', round((median('many') - median('array'))::numeric, 2))" \
+    "'at most 0.5 µs'" "median('many') - median('array') <= 0.5"
 }
 
 adds() {
   say 'adds'
   alternate 1 floor add article_add
   figure 'prepared add' "spread('add/1')"
-  figure '… the article''s' "spread('article_add/1')"
-  figure '… beyond the floor, by the article''s' \
+  figure '… add of the article' "spread('article_add/1')"
+  figure '… beyond the floor, by that of the article' \
     "round(((median('add/1') - median('floor/1')) / (median('article_add/1') - median('floor/1')))::numeric, 3)" \
     "'at most 0.5 ×'" \
     "median('add/1') - median('floor/1') <= 0.5 * (median('article_add/1') - median('floor/1'))"
@@ -228,7 +230,7 @@ call alternate(
     array[1e3, 1e3, 1e3, 1e3], $ROUNDS);
 SQL
   figure 'bloom_fp_rate of 131072 chunks' "format('%s ms', round(median('rate')::numeric, 1))"
-  figure '… the article''s query, times slower' \
+  figure '… query of the article, times slower' \
     "round((median('article rate') / median('rate'))::numeric, 2)" "'at least 2 ×'" \
     "median('article rate') >= 2 * median('rate')"
   figure '… by sum(length(bits))' "round((median('rate') / median('length'))::numeric, 2)" \
@@ -340,10 +342,12 @@ main() {
   prepare
   prepared_checks
   checks_in_queries
+  # First among those that write: vacuum and analyze of what the others leave behind hold snapshots,
+  # and what this measures is what one filter does to itself.
+  single_adds
   adds
   bulk
   rates
-  single_adds
   sizes
   rivals
   report
