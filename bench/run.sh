@@ -113,7 +113,7 @@ prepared_checks() {
     say "prepared statements, $clients client(s)"
     alternate "$clients" floor check
     figure "prepared check, $clients client(s)" "spread('check/$clients')"
-    figure "… floor: select ''user'' || :n" "spread('floor/$clients')"
+    figure "… floor: the same without the filter" "spread('floor/$clients')"
     figure '… ratio' "round((median('check/$clients') / median('floor/$clients'))::numeric, 3)" \
       "'at most 1.25 ×'" "median('check/$clients') <= 1.25 * median('floor/$clients')"
   done
