@@ -42,6 +42,11 @@ BLOOM_SQL_FUNCTION(bloom_bits_agg_add) {
 BLOOM_SQL_FUNCTION(bloom_fp_rate_add) {
   aggregate_context(fcinfo);
   ArrayType *state = PG_GETARG_ARRAYTYPE_P(0);
+  // It is written in place, and anybody may make an aggregate with another initial state.
+  if (ARR_NDIM(state) != 1 || ARR_DIMS(state)[0] != 3 || ARR_HASNULL(state) ||
+      ARR_ELEMTYPE(state) != FLOAT8OID)
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                    errmsg("state of bloom_fp_rate_add must be an array of three numbers")));
   const VarBit *bits = require_chunk_value(PG_GETARG_VARBIT_P(1));
   auto *values = reinterpret_cast<float8 *>(ARR_DATA_PTR(state));
   const float8 fill = static_cast<float8>(popcount(chunk_view(bits))) / kChunkBits;

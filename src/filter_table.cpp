@@ -362,7 +362,7 @@ Relation lock_relation(Oid relid, LOCKMODE lock) {
   return relation;
 }
 
-// Asks the catalogue once a role and change: an ACL takes a quarter of a check to read.
+// Asks the catalogue once a role and change, not at every check.
 void require_privileges(Oid relid, AclMode privileges) {
   FilterTable *table = entry_of(relid);
   const Oid role = GetUserId();
@@ -397,6 +397,7 @@ FilterTable *require_filter(Relation relation) {
 FilterTable *try_open_filter(Oid relid, Relation *relation, const char **reason) {
   *relation = lock_relation(relid, AccessShareLock);
   if (*relation == nullptr) return nullptr;
+  require_privileges(relid, ACL_SELECT);
   Problem problem;
   FilterTable *table = cached_filter(*relation, &problem);
   *reason = problem.detail;

@@ -28,8 +28,8 @@ HeapTuple merge_versions(Relation relation, const Shape &shape, HeapTuple old, H
 }  // namespace
 
 // bloom_guard() -> trigger: before update or delete for each row, and before truncate. Refuses
-// truncation, deletes, changed chunk
-// numbers and cleared bits with 55000; an update on a logical replication subscriber is ORed.
+// deletes, truncation, changed chunk numbers and cleared bits with 55000; an update on a logical
+// replication subscriber is ORed.
 BLOOM_SQL_FUNCTION(bloom_guard) {
   if (!CALLED_AS_TRIGGER(fcinfo))
     ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),

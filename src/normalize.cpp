@@ -166,8 +166,10 @@ void write_stamp(char *stamp) {
                                            : kDatabaseLocaleAttribute,
                                        &is_null);
   const char *name = is_null ? "" : TextDatumGetCString(locale);
-  snprintf(stamp, kStampBytes, "%s %c %s %s", GetDatabaseEncodingName(), provider, name,
-           provider_version(provider, name));
+  const int length = snprintf(stamp, kStampBytes, "%s %c %s %s", GetDatabaseEncodingName(),
+                              provider, provider_version(provider, name), name);
+  // Cut short it could be equal where the whole is not: better one that no other backend has.
+  if (length >= kStampBytes) snprintf(stamp, kStampBytes, "too long in %d", MyProcPid);
   ReleaseSysCache(tuple);
 }
 

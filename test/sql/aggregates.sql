@@ -68,4 +68,14 @@ reset all;
 -- Not to be called by hand.
 select bloom_bits_agg_add(0::bit(8192), 'ada');
 select bloom_fp_rate_add('{0,0,0}', 0::bit(8192));
+-- Nor with a state of another shape: it is written in place.
+create aggregate bad_state(bit) (sfunc = bloom_fp_rate_add, stype = float8[], initcond = '{}');
+select bad_state(0::bit(8192));
+create or replace aggregate bad_state(bit)
+    (sfunc = bloom_fp_rate_add, stype = float8[], initcond = '{0,null,0}');
+select bad_state(0::bit(8192));
+create aggregate bad_chunk(text) (sfunc = bloom_bits_agg_add, stype = bit, initcond = '101');
+select bad_chunk('ada');
+drop aggregate bad_state(bit);
+drop aggregate bad_chunk(text);
 drop table agg_names, agg_serial, agg_parallel, agg_sorted;

@@ -27,6 +27,7 @@ select bloom_might_contain('f', 'ada');
 select bloom_might_contain_many('f', '{ada}');
 select bloom_add('f', 'ada');
 select bloom_info('f');
+select bloom_info_sampled('f', 1000);
 select bloom_register('f', 'lower');
 select count(*) from bloom_filters;
 select bloom_create('mine', 1000);
