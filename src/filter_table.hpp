@@ -105,9 +105,9 @@ inline void close_filter(const OpenFilter &filter) {
 // The filter that an open and locked relation is; raises as open_filter.
 FilterTable *require_filter(Relation relation);
 
-// As open_filter for reading, which needs SELECT. But a relation that is gone or no usable filter is
-// no error: null, with the reason in *problem, for a status page. *relation is null where there is
-// none, else to be closed.
+// As open_filter for reading, which needs SELECT. But a relation that is gone or is no usable
+// filter is no error: null, with the reason in *problem, for a status page. *relation is null where
+// there is none, else to be closed.
 FilterTable *try_open_filter(Oid relid, Relation *relation, const char **problem);
 
 // Raises 55000: a filter argument that is NULL is a missing filter, not an unknown answer.
