@@ -5,8 +5,8 @@ EXTVERSION = $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" bloomfilter.con
 DATA_built = $(EXTENSION)--$(EXTVERSION).sql
 
 MODULE_big = bloomfilter
-OBJS = $(addprefix src/, module.o normalize.o filter_table.o chunk_row.o guard.o probe.o \
-  create.o info.o bits.o aggregate.o sizing.o)
+OBJS = $(addprefix src/, module.o normalize.o filter_table.o chunk_row.o chunk_write.o guard.o \
+  probe.o create.o info.o bits.o value.o transfer.o aggregate.o sizing.o)
 
 SERVER_INCLUDES = -isystem $(shell $(PG_CONFIG) --includedir-server)
 CXX_STANDARD = -std=gnu++20 -fno-exceptions -fno-rtti

@@ -88,6 +88,188 @@ as 'MODULE_PATHNAME' language c immutable strict parallel safe cost 100;
 comment on function bloom_expected_fp_rate(float8, int, int) is
     'false-positive rate of that many items in that many chunks of 8192 bits';
 
+-- Filter values: a whole filter in one value
+
+create type bloomfilter;
+
+create function bloomfilter_in(cstring) returns bloomfilter
+as 'MODULE_PATHNAME' language c immutable strict parallel safe;
+comment on function bloomfilter_in(cstring) is 'input of type bloomfilter: bytes as of bytea';
+
+create function bloomfilter_out(bloomfilter) returns cstring
+as 'MODULE_PATHNAME' language c immutable strict parallel safe;
+comment on function bloomfilter_out(bloomfilter) is 'output of type bloomfilter: hex as of bytea';
+
+create function bloomfilter_recv(internal) returns bloomfilter
+as 'MODULE_PATHNAME' language c immutable strict parallel safe;
+comment on function bloomfilter_recv(internal) is 'binary input of type bloomfilter';
+
+create function bloomfilter_send(bloomfilter) returns bytea
+as 'MODULE_PATHNAME' language c immutable strict parallel safe;
+comment on function bloomfilter_send(bloomfilter) is 'binary output of type bloomfilter';
+
+-- Random bits do not compress, and a value that is not compressed is read in slices.
+create type bloomfilter (input = bloomfilter_in, output = bloomfilter_out,
+    receive = bloomfilter_recv, send = bloomfilter_send, storage = external);
+comment on type bloomfilter is 'Bloom filter as a value: header and chunks';
+
+create function bloomfilter_from_bytea(bytea) returns bloomfilter
+as 'MODULE_PATHNAME' language c immutable strict parallel safe;
+comment on function bloomfilter_from_bytea(bytea) is 'cast of the bytes of a Bloom filter';
+
+create cast (bytea as bloomfilter) with function bloomfilter_from_bytea(bytea);
+comment on cast (bytea as bloomfilter) is 'validates the bytes of a Bloom filter';
+create cast (bloomfilter as bytea) without function;
+comment on cast (bloomfilter as bytea) is 'bytes of a Bloom filter';
+
+create function bloom_empty(capacity float8, fp_rate float8 default 0.01,
+    normalization text default 'lower') returns bloomfilter
+as 'MODULE_PATHNAME' language c immutable strict parallel safe cost 1000;
+comment on function bloom_empty(float8, float8, text) is
+    'empty filter value for capacity items at fp_rate';
+
+create function bloom_value_add(value bloomfilter, item text) returns bloomfilter
+as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 10;
+comment on function bloom_value_add(bloomfilter, text) is 'filter with an item added';
+
+create function bloom_value_union(one bloomfilter, other bloomfilter) returns bloomfilter
+as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 100;
+comment on function bloom_value_union(bloomfilter, bloomfilter) is
+    'filter with the members of both, which have the same shape';
+
+create function bloom_value_contain(value bloomfilter, item text) returns boolean
+as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 5;
+comment on function bloom_value_contain(bloomfilter, text) is
+    'whether a filter might contain an item; false: definitely not';
+
+create function bloom_value_contained(item text, value bloomfilter) returns boolean
+as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 5;
+comment on function bloom_value_contained(text, bloomfilter) is
+    'whether a filter might contain an item; false: definitely not';
+
+create function bloom_value_eq(one bloomfilter, other bloomfilter) returns boolean
+as 'MODULE_PATHNAME' language c immutable strict parallel safe cost 10;
+comment on function bloom_value_eq(bloomfilter, bloomfilter) is 'same bytes';
+
+create function bloom_value_ne(one bloomfilter, other bloomfilter) returns boolean
+as 'MODULE_PATHNAME' language c immutable strict parallel safe cost 10;
+comment on function bloom_value_ne(bloomfilter, bloomfilter) is 'not the same bytes';
+
+create function bloom_value_hash(bloomfilter) returns int
+as 'MODULE_PATHNAME' language c immutable strict parallel safe cost 10;
+comment on function bloom_value_hash(bloomfilter) is 'hash';
+
+create function bloom_value_hash_extended(bloomfilter, bigint) returns bigint
+as 'MODULE_PATHNAME' language c immutable strict parallel safe cost 10;
+comment on function bloom_value_hash_extended(bloomfilter, bigint) is 'hash with a seed';
+
+create operator + (leftarg = bloomfilter, rightarg = text, function = bloom_value_add);
+comment on operator + (bloomfilter, text) is 'filter with an item added';
+
+create operator | (leftarg = bloomfilter, rightarg = bloomfilter, function = bloom_value_union,
+    commutator = |);
+comment on operator | (bloomfilter, bloomfilter) is 'filter with the members of both';
+
+create operator @> (leftarg = bloomfilter, rightarg = text, function = bloom_value_contain,
+    commutator = <@, restrict = contsel, join = contjoinsel);
+comment on operator @> (bloomfilter, text) is 'filter might contain item; false: definitely not';
+
+create operator <@ (leftarg = text, rightarg = bloomfilter, function = bloom_value_contained,
+    commutator = @>, restrict = contsel, join = contjoinsel);
+comment on operator <@ (text, bloomfilter) is 'filter might contain item; false: definitely not';
+
+create operator = (leftarg = bloomfilter, rightarg = bloomfilter, function = bloom_value_eq,
+    commutator = =, negator = <>, restrict = eqsel, join = eqjoinsel, hashes);
+comment on operator = (bloomfilter, bloomfilter) is 'same bytes';
+
+create operator <> (leftarg = bloomfilter, rightarg = bloomfilter, function = bloom_value_ne,
+    commutator = <>, negator = =, restrict = neqsel, join = neqjoinsel);
+comment on operator <> (bloomfilter, bloomfilter) is 'not the same bytes';
+
+create operator class bloomfilter_ops default for type bloomfilter using hash as
+    operator 1 = (bloomfilter, bloomfilter),
+    function 1 bloom_value_hash(bloomfilter),
+    function 2 bloom_value_hash_extended(bloomfilter, bigint);
+comment on operator class bloomfilter_ops using hash is 'equality of Bloom filters';
+comment on operator family bloomfilter_ops using hash is 'equality of Bloom filters';
+
+create function bloom_fold(value bloomfilter, chunks int) returns bloomfilter
+as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 1000;
+comment on function bloom_fold(bloomfilter, int) is
+    'filter with the same members in fewer chunks, whose number divides that of value';
+
+create function bloom_value_info(value bloomfilter, out chunks int, out chunk_bits int, out k int,
+    out normalization text, out canary text, out bytes bigint, out items float8, out fill float8,
+    out fp_rate float8, out worst_fill float8)
+as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 1000;
+comment on function bloom_value_info(bloomfilter) is
+    'header of a filter, estimated items, fill and measured false-positive rate';
+
+create function bloom_chunks(value bloomfilter, out chunk int, out bits bit(8192))
+returns setof record
+as 'MODULE_PATHNAME' language c immutable called on null input parallel safe rows 1000 cost 1000;
+comment on function bloom_chunks(bloomfilter) is 'chunks of a filter as the rows of a filter table';
+
+create function bloom_agg_add(state internal, item text, capacity float8, fp_rate float8,
+    normalization text) returns internal
+as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 2;
+comment on function bloom_agg_add(internal, text, float8, float8, text) is
+    'transition function of bloom_agg';
+
+create function bloom_agg_chunks_add(state internal, item text, chunks int, normalization text)
+returns internal
+as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 2;
+comment on function bloom_agg_chunks_add(internal, text, int, text) is
+    'transition function of bloom_agg_chunks';
+
+create function bloom_union_agg_add(state internal, value bloomfilter) returns internal
+as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 100;
+comment on function bloom_union_agg_add(internal, bloomfilter) is
+    'transition function of bloom_union_agg';
+
+create function bloom_building_combine(state internal, other internal) returns internal
+as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 1000;
+comment on function bloom_building_combine(internal, internal) is
+    'combine function of the aggregates that build a filter';
+
+create function bloom_building_serialize(state internal) returns bytea
+as 'MODULE_PATHNAME' language c immutable strict parallel safe cost 100;
+comment on function bloom_building_serialize(internal) is
+    'serialization function of the aggregates that build a filter';
+
+create function bloom_building_deserialize(bytea, internal) returns internal
+as 'MODULE_PATHNAME' language c immutable strict parallel safe cost 100;
+comment on function bloom_building_deserialize(bytea, internal) is
+    'deserialization function of the aggregates that build a filter';
+
+create function bloom_building_value(state internal) returns bloomfilter
+as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 100;
+comment on function bloom_building_value(internal) is
+    'final function of the aggregates that build a filter';
+
+create aggregate bloom_agg(item text, capacity float8, fp_rate float8, normalization text) (
+    sfunc = bloom_agg_add, stype = internal, sspace = 4096, finalfunc = bloom_building_value,
+    combinefunc = bloom_building_combine, serialfunc = bloom_building_serialize,
+    deserialfunc = bloom_building_deserialize, parallel = safe);
+comment on aggregate bloom_agg(text, float8, float8, text) is
+    'filter of all items, for capacity items at fp_rate';
+
+create aggregate bloom_agg_chunks(item text, chunks int, normalization text) (
+    sfunc = bloom_agg_chunks_add, stype = internal, sspace = 1048576,
+    finalfunc = bloom_building_value, combinefunc = bloom_building_combine,
+    serialfunc = bloom_building_serialize, deserialfunc = bloom_building_deserialize,
+    parallel = safe);
+comment on aggregate bloom_agg_chunks(text, int, text) is
+    'filter of all items with that many chunks, k = 7: what bloom_merge takes';
+
+create aggregate bloom_union_agg(value bloomfilter) (
+    sfunc = bloom_union_agg_add, stype = internal, sspace = 1048576,
+    finalfunc = bloom_building_value, combinefunc = bloom_building_combine,
+    serialfunc = bloom_building_serialize, deserialfunc = bloom_building_deserialize,
+    parallel = safe);
+comment on aggregate bloom_union_agg(bloomfilter) is
+    'filter with the members of all, which have the same shape';
+
 -- Filter tables
 
 create function bloom_guard() returns trigger
@@ -127,6 +309,15 @@ create function bloom_add_many(filter regclass, items text[]) returns bigint
 as 'MODULE_PATHNAME' language c volatile called on null input parallel unsafe cost 10000;
 comment on function bloom_add_many(regclass, text[]) is
     'adds items to a filter, all or none; returns how many were definitely new';
+
+create function bloom_merge(filter regclass, value bloomfilter) returns bigint
+as 'MODULE_PATHNAME' language c volatile called on null input parallel unsafe cost 100000;
+comment on function bloom_merge(regclass, bloomfilter) is
+    'adds the members of a value to a filter, all or none; returns how many bits were new';
+
+create function bloom_value(filter regclass) returns bloomfilter
+as 'MODULE_PATHNAME' language c stable called on null input parallel safe cost 100000;
+comment on function bloom_value(regclass) is 'filter table as one value';
 
 create function bloom_suspend(filter regclass) returns void
 as 'MODULE_PATHNAME' language c volatile called on null input parallel unsafe;

@@ -132,10 +132,10 @@ bool find_chunk(Relation relation, FilterTable *table, int32 chunk, const Positi
   return found;
 }
 
-ChunkRow require_chunk(const OpenFilter &filter, int32 chunk, const Positions &soon,
+ChunkRow require_chunk(const OpenFilter &filter, int32 chunk, const Positions *soon,
                        Access access) {
   ChunkRow row;
-  if (unlikely(!find_chunk(filter.relation, filter.table, chunk, &soon, access, &row)))
+  if (unlikely(!find_chunk(filter.relation, filter.table, chunk, soon, access, &row)))
     ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
                     errmsg("chunk %d of Bloom filter \"%s\" is missing", chunk, filter.name()),
                     errhint("Take the answer as \"maybe\", and make the filter anew from its "

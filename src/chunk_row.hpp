@@ -25,9 +25,9 @@ enum class Access { kRead, kWrite };
 bool find_chunk(Relation relation, FilterTable *table, int32 chunk, const Positions *soon,
                 Access access, ChunkRow *row);
 
-// As find_chunk; raises XX001 where the row is missing. The bits at `soon` are fetched from memory
-// while the row is still being found.
-ChunkRow require_chunk(const OpenFilter &filter, int32 chunk, const Positions &soon, Access access);
+// As find_chunk; raises XX001 where the row is missing. The bits at `soon`, unless that is null,
+// are fetched from memory while the row is still being found.
+ChunkRow require_chunk(const OpenFilter &filter, int32 chunk, const Positions *soon, Access access);
 
 // The kilobyte of bits in a row's tuple. Raises XX001 where the column holds anything else.
 ChunkView chunk_bits(Relation relation, const Shape &shape, HeapTuple tuple);

@@ -14,6 +14,21 @@ extern "C" {
 
 namespace bloomfilter {
 
+// Before PostgreSQL 16 an input function's error is always hard.
+#if PG_VERSION_NUM < 160000
+#define ereturn(context, value, ...) ereport(ERROR, __VA_ARGS__)
+#endif
+
+// byteain: false where `context` took a soft error.
+inline bool compat_byteain(char *text, [[maybe_unused]] fmNodePtr context, Datum *bytes) {
+#if PG_VERSION_NUM >= 160000
+  return DirectInputFunctionCallSafe(byteain, text, InvalidOid, -1, context, bytes);
+#else
+  *bytes = DirectFunctionCall1(byteain, CStringGetDatum(text));
+  return true;
+#endif
+}
+
 inline TM_Result compat_heap_update(Relation relation, ItemPointer old, HeapTuple updated,
                                     CommandId cid, TM_FailureData *failure) {
   LockTupleMode lock;

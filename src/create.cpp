@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "bits_memory.hpp"
+#include "bloomfilter/add_queue.hpp"
 #include "bloomfilter/sizing.hpp"
 #include "chunk_row.hpp"
 #include "chunk_value.hpp"
@@ -12,6 +14,7 @@
 #include "normalize.hpp"
 #include "popcount.hpp"
 #include "size_arguments.hpp"
+#include "value.hpp"
 
 using namespace bloomfilter;
 
@@ -74,18 +77,18 @@ const char *text_argument(FunctionCallInfo fcinfo, int argument, const char *nam
 
 // ---- Loading: names of a query into bits in memory, one range of chunks at a time.
 
-// Receives the rows of a source query and sets their bits.
+// Receives the rows of a source query, names or values, and sets their bits.
 struct Loader {
   DestReceiver receiver;  // first: the executor knows the loader by it
-  Normalization normalization;
-  int32 chunks;
-  int32 first;  // of the range in memory
-  int32 count;
-  uint8 *bits;
+  Header header;          // of the filter, as if it were a value
+  const char *filter;     // its name
+  ChunkRange range;       // in memory
+  AddQueue queue;
+  Oid value_type;
+  bool takes_values;
   bool casts;  // to_text makes text of the source's type
   FmgrInfo to_text;
   MemoryContext row_context;
-  uint64 names;
 };
 
 void start_source(DestReceiver *receiver, int, TupleDesc descriptor) {
@@ -94,6 +97,8 @@ void start_source(DestReceiver *receiver, int, TupleDesc descriptor) {
     ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
                     errmsg("source must yield one column, not %d", descriptor->natts)));
   const Oid type = TupleDescAttr(descriptor, 0)->atttypid;
+  loader->takes_values = getBaseType(type) == loader->value_type;
+  if (loader->takes_values) return;
   Oid function = InvalidOid;
   const CoercionPathType path =
       type == TEXTOID ? COERCION_PATH_RELABELTYPE
@@ -106,21 +111,45 @@ void start_source(DestReceiver *receiver, int, TupleDesc descriptor) {
   if (loader->casts) fmgr_info(function, &loader->to_text);
 }
 
-bool receive_name(TupleTableSlot *slot, DestReceiver *receiver) {
+void receive_name(Loader *loader, std::string_view name) {
+  const Header &header = loader->header;
+  if (write_short_key(header.normalization, name, loader->queue.max_key_bytes(),
+                      loader->queue.block()))
+    return loader->queue.push(name.size());
+  const ItemBits placed = place_item(header, name);
+  if (uint8 *chunk = loader->range.find(header, placed.chunk); chunk != nullptr)
+    chunk_add(chunk, placed);
+}
+
+void receive_value(Loader *loader, const ValueView &value) {
+  const ChunkRange &range = loader->range;
+  const auto factor = static_cast<Size>(require_mergeable(
+      value.header, loader->header.chunks, loader->header.normalization, loader->filter));
+  Header part = value.header;
+  part.chunks = range.count * static_cast<int32>(factor);
+  fold(part,
+       value.bits().subspan(static_cast<Size>(range.first) * factor * kChunkBytes,
+                            part.bits_bytes()),
+       range.count, range.bits);
+}
+
+bool receive_row(TupleTableSlot *slot, DestReceiver *receiver) {
   auto *loader = reinterpret_cast<Loader *>(receiver);
   bool is_null;
-  Datum name = slot_getattr(slot, 1, &is_null);
-  if (is_null) return true;
+  Datum datum = slot_getattr(slot, 1, &is_null);
+  if (is_null) {
+    // Of a name that nobody has nothing is missing; of a filter all its names are.
+    if (loader->takes_values) null_filter();
+    return true;
+  }
   MemoryContext caller = MemoryContextSwitchTo(loader->row_context);
-  if (loader->casts) name = FunctionCall1(&loader->to_text, name);
-  const Digest digest = hash_item(loader->normalization, text_view(DatumGetTextPP(name)));
-  const int32 chunk = chunk_of(digest, loader->chunks) - loader->first;
-  if (chunk >= 0 && chunk < loader->count)
-    chunk_add(MutableChunkView(loader->bits + static_cast<Size>(chunk) * kChunkBytes, kChunkBytes),
-              positions_of(digest));
+  if (loader->casts) datum = FunctionCall1(&loader->to_text, datum);
+  if (loader->takes_values)
+    receive_value(loader, view_value(datum));
+  else
+    receive_name(loader, text_view(DatumGetTextPP(datum)));
   MemoryContextSwitchTo(caller);
   MemoryContextReset(loader->row_context);
-  ++loader->names;
   return true;
 }
 
@@ -153,16 +182,24 @@ void run_source(const char *source, Loader *loader) {
   AtEOXact_GUC(true, nesting);
 }
 
-void write_rows(Relation relation, const Loader &loader, BulkInsertState bulk) {
+// The extension's type bloomfilter; `function` is any of its functions.
+Oid value_type_of(Oid function) {
+  return GetSysCacheOid2(TYPENAMENSP, static_cast<AttrNumber>(Anum_pg_type_oid),
+                         CStringGetDatum("bloomfilter"),
+                         ObjectIdGetDatum(get_func_namespace(function)));
+}
+
+// Writes the rows of a range of chunks, or of empty ones where it has no bits.
+void write_rows(Relation relation, const ChunkRange &range, BulkInsertState bulk) {
   Datum values[2];
   bool nulls[2] = {false, false};
   VarBit *bits = new_chunk_value();
   values[1] = VarBitPGetDatum(bits);
-  for (int32 i = 0; i < loader.count; ++i) {
+  for (int32 i = 0; i < range.count; ++i) {
     CHECK_FOR_INTERRUPTS();
-    values[0] = Int32GetDatum(loader.first + i);
-    if (loader.bits != nullptr)
-      std::memcpy(VARBITS(bits), loader.bits + static_cast<Size>(i) * kChunkBytes, kChunkBytes);
+    values[0] = Int32GetDatum(range.first + i);
+    if (range.bits != nullptr)
+      std::memcpy(VARBITS(bits), range.bits + static_cast<Size>(i) * kChunkBytes, kChunkBytes);
     HeapTuple tuple = heap_form_tuple(RelationGetDescr(relation), values, nulls);
     heap_insert(relation, tuple, GetCurrentCommandId(true), HEAP_INSERT_SKIP_FSM, bulk);
     heap_freetuple(tuple);
@@ -170,47 +207,62 @@ void write_rows(Relation relation, const Loader &loader, BulkInsertState bulk) {
   pfree(bits);
 }
 
-float8 items_in(const uint8 *bits, int32 chunks) {
+float8 items_in(const ChunkRange &range) {
   float8 items = 0;
-  for (int32 i = 0; i < chunks; ++i) {
-    const ChunkView chunk(bits + static_cast<Size>(i) * kChunkBytes, kChunkBytes);
+  for (int32 i = 0; i < range.count; ++i) {
+    const ChunkView chunk(range.bits + static_cast<Size>(i) * kChunkBytes, kChunkBytes);
     items += estimated_items(static_cast<float8>(popcount(chunk)), kChunkBits, kTableHashes);
   }
   return items;
 }
 
-// Writes all rows of a new filter table, final and in order: with the names of `source`, where
-// one is given, else empty. The source is run once for each maintenance_work_mem full of chunks.
-// Returns about how many different items it yielded.
-float8 load(Relation relation, int32 chunks, Normalization normalization, const char *source) {
+// Writes all rows of a new filter table from what `source` yields. The source is run once for each
+// maintenance_work_mem full of chunks. Returns about how many different items it yielded.
+float8 load_source(Relation relation, const Header &header, const char *source, Oid value_type,
+                   BulkInsertState bulk) {
+  MemoryContext context =
+      AllocSetContextCreate(CurrentMemoryContext, "bloomfilter load", ALLOCSET_DEFAULT_SIZES);
+  MemoryContext caller = MemoryContextSwitchTo(context);
   Loader loader{};
-  loader.receiver.receiveSlot = receive_name;
+  loader.receiver.receiveSlot = receive_row;
   loader.receiver.rStartup = start_source;
   loader.receiver.rShutdown = end_source;
   loader.receiver.rDestroy = end_source;
-  loader.normalization = normalization;
-  loader.chunks = chunks;
-  loader.count = chunks;
+  loader.header = header;
+  loader.filter = RelationGetRelationName(relation);
+  loader.value_type = value_type;
+  loader.row_context = AllocSetContextCreate(context, "bloomfilter row", ALLOCSET_SMALL_SIZES);
+  // One chunk is one kilobyte, the unit of maintenance_work_mem.
+  const int32 most = Min(header.chunks, maintenance_work_mem);
+  const Size bytes = static_cast<Size>(most) * kChunkBytes;
+  loader.range.bits = static_cast<uint8 *>(allocate_bits(bytes));
+  float8 items = 0;
+  for (int32 first = 0; first < header.chunks; first += loader.range.count) {
+    loader.range.first = first;
+    loader.range.count = Min(most, header.chunks - first);
+    if (first > 0) std::memset(loader.range.bits, 0, bytes);
+    loader.queue.start(header, loader.range);
+    run_source(source, &loader);
+    loader.queue.flush();
+    items += items_in(loader.range);
+    write_rows(relation, loader.range, bulk);
+  }
+  MemoryContextSwitchTo(caller);
+  MemoryContextDelete(context);
+  return items;
+}
+
+// Writes all rows of a new filter table, final and in order: with the names of `source`, where
+// one is given, else empty. Returns about how many different items there are.
+float8 load(Relation relation, int32 chunks, Normalization normalization, const char *source,
+            Oid value_type) {
   BulkInsertState bulk = GetBulkInsertState();
   float8 items = 0;
   if (source == nullptr) {
-    write_rows(relation, loader, bulk);
+    write_rows(relation, {nullptr, 0, chunks}, bulk);
   } else {
-    // One chunk is one kilobyte, the unit of maintenance_work_mem.
-    loader.count = Min(chunks, maintenance_work_mem);
-    loader.bits = static_cast<uint8 *>(MemoryContextAllocHuge(
-        CurrentMemoryContext, static_cast<Size>(loader.count) * kChunkBytes));
-    loader.row_context =
-        AllocSetContextCreate(CurrentMemoryContext, "bloomfilter row", ALLOCSET_SMALL_SIZES);
-    for (loader.first = 0; loader.first < chunks; loader.first += loader.count) {
-      loader.count = Min(loader.count, chunks - loader.first);
-      std::memset(loader.bits, 0, static_cast<Size>(loader.count) * kChunkBytes);
-      run_source(source, &loader);
-      items += items_in(loader.bits, loader.count);
-      write_rows(relation, loader, bulk);
-    }
-    pfree(loader.bits);
-    MemoryContextDelete(loader.row_context);
+    const Header header = {kTableHashes, log2_of_chunk_bits(kChunkBits), normalization, chunks, 0};
+    items = load_source(relation, header, source, value_type, bulk);
   }
   FreeBulkInsertState(bulk);
   CommandCounterIncrement();
@@ -331,8 +383,8 @@ void require_known(const OpenFilter &filter, ArrayType *known) {
     text *item = DatumGetTextPP(items[i]);
     const Digest digest = hash_item(filter.settings().normalization, text_view(item));
     const Positions positions = positions_of(digest);
-    ChunkRow row =
-        require_chunk(filter, chunk_of(digest, filter.settings().chunks), positions, Access::kRead);
+    ChunkRow row = require_chunk(filter, chunk_of(digest, filter.settings().chunks), &positions,
+                                 Access::kRead);
     const bool there =
         chunk_contains(chunk_bits(filter.relation, filter.table->shape, &row.tuple), positions);
     row.release();
@@ -398,7 +450,8 @@ BLOOM_SQL_FUNCTION(bloom_create) {
   Relation relation = table_open(relid, AccessExclusiveLock);
   Settings settings = new_settings(relid, chunks, normalization, capacity, fp_rate);
   settings.state = ready ? State::kReady : State::kLoading;
-  settings.items_at_build = load(relation, chunks, normalization, source);
+  settings.items_at_build =
+      load(relation, chunks, normalization, source, value_type_of(fcinfo->flinfo->fn_oid));
   table_close(relation, NoLock);
   execute(psprintf("alter table %s add primary key (chunk)", qualified_name(relid)));
   store_settings(relid, settings, fcinfo->flinfo->fn_oid);

@@ -57,44 +57,27 @@ struct AsciiLines {
   std::string_view view() const { return {bytes, sizeof bytes}; }
 };
 
-// Whether the default collation lowers ASCII as C does: Turkish does not.
-bool ascii_lowers_plainly() {
-  static constinit int8 plainly = -1;
-  if (unlikely(plainly < 0)) {
-    const AsciiLines lines;
-    char expected[sizeof lines.bytes];
-    lower_ascii(lines.view(), expected);
-    char *lowered = lower_by_collation(lines.view());
-    plainly = std::string_view(lowered) == std::string_view(expected, sizeof expected);
-    pfree(lowered);
-  }
-  return plainly != 0;
-}
-
-// Writes the item's key, padded, where it is found without a copy and fits: nearly every name.
-bool write_short_key(Normalization normalization, std::string_view item, md5::Block &block) {
-  open_hasher();
-  if (unlikely(item.size() > md5::kMaxKeyBytes)) return false;
-  if (normalization == Normalization::kNone)
-    item.copy(md5::text_of(block), item.size());
-  else if (!ascii_lowers_plainly() || !lower_ascii(item, md5::text_of(block)))
-    return false;
-  md5::pad(block, item.size());
-  return true;
-}
-
 Digest hash_key(std::string_view key) {
   Digest digest{};
   if (!open_hasher().hash(key, digest)) hash_failed();
   return digest;
 }
 
-// The digest of an item whose key is long, or beyond ASCII.
+// The key of an item whose key is long, or beyond ASCII; to be freed where it is not the item.
+std::string_view any_key(Normalization normalization, std::string_view item) {
+  if (normalization == Normalization::kNone) return item;
+  const char *key = lower_by_collation(item);
+  return {key, std::strlen(key)};
+}
+
+void free_key(std::string_view key, std::string_view item) {
+  if (key.data() != item.data()) pfree(const_cast<char *>(key.data()));
+}
+
 Digest hash_any_key(Normalization normalization, std::string_view item) {
-  if (normalization == Normalization::kNone) return hash_key(item);
-  char *key = lower_by_collation(item);
-  const Digest digest = hash_key({key, std::strlen(key)});
-  pfree(key);
+  const std::string_view key = any_key(normalization, item);
+  const Digest digest = hash_key(key);
+  free_key(key, item);
   return digest;
 }
 
@@ -225,9 +208,35 @@ bool is_ascii(std::string_view item) {
   return seen < 0x80;
 }
 
+bool ascii_lowers_plainly() {
+  static constinit int8 plainly = -1;
+  if (unlikely(plainly < 0)) {
+    const AsciiLines lines;
+    char expected[sizeof lines.bytes];
+    lower_ascii(lines.view(), expected);
+    char *lowered = lower_by_collation(lines.view());
+    plainly = std::string_view(lowered) == std::string_view(expected, sizeof expected);
+    pfree(lowered);
+  }
+  return plainly != 0;
+}
+
+bool write_short_key(Normalization normalization, std::string_view item, size_t most,
+                     md5::Block &block) {
+  open_hasher();
+  if (unlikely(item.size() > most)) return false;
+  if (normalization == Normalization::kNone)
+    item.copy(md5::text_of(block), item.size());
+  else if (!ascii_lowers_plainly() || !lower_ascii(item, md5::text_of(block)))
+    return false;
+  md5::pad(block, item.size());
+  return true;
+}
+
 Digest hash_item(Normalization normalization, std::string_view item) {
   md5::Block block;
-  if (likely(write_short_key(normalization, item, block))) return md5::digest(block);
+  if (likely(write_short_key(normalization, item, md5::kMaxKeyBytes, block)))
+    return md5::digest(block);
   return hash_any_key(normalization, item);
 }
 
@@ -243,7 +252,7 @@ void hash_items(Normalization normalization, std::span<const std::string_view> i
     lanes = 0;
   };
   for (size_t i = 0; i < items.size(); ++i) {
-    if (unlikely(!write_short_key(normalization, items[i], blocks[lanes]))) {
+    if (unlikely(!write_short_key(normalization, items[i], md5::kMaxKeyBytes, blocks[lanes]))) {
       digests[i] = hash_any_key(normalization, items[i]);
       continue;
     }
@@ -251,6 +260,20 @@ void hash_items(Normalization normalization, std::span<const std::string_view> i
     if (lanes == md5::kLanes) flush();
   }
   if (lanes > 0) flush();
+}
+
+ItemBits place_item(const Header &header, std::string_view item) {
+  ItemBits bits;
+  md5::Block block;
+  if (likely(write_short_key(header.normalization, item, md5::kMaxKeyBytes, block))) {
+    const std::string_view key(md5::text_of(block), item.size());
+    if (!item_bits(header, hasher, key, md5::digest(block), bits)) hash_failed();
+    return bits;
+  }
+  const std::string_view key = any_key(header.normalization, item);
+  if (!item_bits(header, open_hasher(), key, bits)) hash_failed();
+  free_key(key, item);
+  return bits;
 }
 
 uint32 server_canary(Normalization normalization, CanaryPart part) {

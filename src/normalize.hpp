@@ -7,12 +7,11 @@
 #include <span>
 #include <string_view>
 
+#include "bloomfilter/filter.hpp"
+#include "bloomfilter/format.hpp"
 #include "bloomfilter/hash.hpp"
 
 namespace bloomfilter {
-
-// What is done to an item before it is hashed.
-enum class Normalization : uint8 { kNone = 0, kLower = 1 };
 
 // The normalisation of that name. Error 22023 for any other, and for one that this database's
 // encoding does not allow.
@@ -25,6 +24,14 @@ inline std::string_view text_view(const text *item) {
 
 bool is_ascii(std::string_view item);
 
+// Whether the default collation lowers ASCII as C does: Turkish does not.
+bool ascii_lowers_plainly();
+
+// Writes the item's key, padded, where it is found without a copy and has at most `most` bytes:
+// nearly every name. False for others, and then the block may hold anything.
+bool write_short_key(Normalization normalization, std::string_view item, size_t most,
+                     md5::Block &block);
+
 // md5 of the item's key, with the normalisation of this server today. An item may have any
 // length; error 55000 where OpenSSL has no MD5.
 Digest hash_item(Normalization normalization, std::string_view item);
@@ -32,6 +39,9 @@ Digest hash_item(Normalization normalization, std::string_view item);
 // The same of many items, eight at a time: 80 ns a short ASCII name where one alone takes 190.
 void hash_items(Normalization normalization, std::span<const std::string_view> items,
                 Digest *digests);
+
+// Where the item's bits lie in a filter of any geometry.
+ItemBits place_item(const Header &header, std::string_view item);
 
 // The canary of this server: a digest of what the normalisation makes of every ASCII character,
 // or of those, every other character of the database and the encoding's name. A filter whose

@@ -9,6 +9,7 @@
 #include "bloomfilter/chunk.hpp"
 #include "bloomfilter/layout.hpp"
 #include "chunk_row.hpp"
+#include "chunk_write.hpp"
 #include "filter_table.hpp"
 #include "normalize.hpp"
 
@@ -161,7 +162,8 @@ void visit_by_chunk(const OpenFilter &filter, std::span<Placed> places, Visit vi
 // Calls answer(item, maybe) for each item, all of one chunk.
 template <typename Answer>
 void check_in_chunk(const OpenFilter &filter, std::span<const Placed> items, Answer answer) {
-  ChunkRow row = require_chunk(filter, items.front().chunk, items.front().positions, Access::kRead);
+  ChunkRow row =
+      require_chunk(filter, items.front().chunk, &items.front().positions, Access::kRead);
   const ChunkView bits = chunk_bits(filter.relation, filter.table->shape, &row.tuple);
   for (const Placed &item : items) answer(item, chunk_contains(bits, item.positions));
   row.release();
@@ -186,110 +188,23 @@ int deconstruct_texts(ArrayType *array, Datum **items, bool **nulls) {
   return count;
 }
 
-// The primary key's entry for a row version that is not HOT.
-void insert_index_entry(Relation relation, const Shape &shape, HeapTuple tuple, int32 chunk) {
-  Relation index = index_open(shape.index, RowExclusiveLock);
-  Datum values[1] = {Int32GetDatum(chunk)};
-  bool nulls[1] = {false};
-  index_insert(index, values, nulls, &tuple->t_self, relation, UNIQUE_CHECK_YES, true,
-               BuildIndexInfo(index));
-  index_close(index, RowExclusiveLock);
-}
-
-[[noreturn]] void cannot_change(const OpenFilter &filter, int32 chunk, TM_Result result) {
-  if (result == TM_Deleted)
-    ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
-                    errmsg("chunk %d of Bloom filter \"%s\" is missing", chunk, filter.name()),
-                    errdetail("Its row was deleted at this moment.")));
-  ereport(ERROR, (errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
-                  errmsg("chunk %d of Bloom filter \"%s\" is being changed by the same command",
-                         chunk, filter.name()),
-                  errhint("Add names in a statement of its own.")));
-  pg_unreachable();
-}
-
-// Waits for whoever is changing the row of `old`, and locks its last version.
-HeapTuple lock_last_version(const OpenFilter &filter, int32 chunk, ItemPointer old) {
-  TupleTableSlot *slot = table_slot_create(filter.relation, nullptr);
-  TM_FailureData failure;
-  const TM_Result result = table_tuple_lock(
-      filter.relation, old, SnapshotSelf, slot, GetCurrentCommandId(true), LockTupleNoKeyExclusive,
-      LockWaitBlock, TUPLE_LOCK_FLAG_FIND_LAST_VERSION, &failure);
-  if (result != TM_Ok) cannot_change(filter, chunk, result);
-  HeapTuple last = ExecCopySlotHeapTuple(slot);
-  ExecDropSingleTupleTableSlot(slot);
-  return last;
-}
-
-// Sets the bits of `items`, all of one chunk, in a copy of its row. Returns how many of them were
-// definitely new.
-int set_bits(Relation relation, const Shape &shape, HeapTuple copy, std::span<const Placed> items) {
-  uint8 *bytes = const_cast<uint8 *>(chunk_bits(relation, shape, copy).data());
-  int added = 0;
-  for (const Placed &item : items)
-    added += chunk_add(MutableChunkView(bytes, kChunkBytes), item.positions);
-  return added;
-}
-
-// Adds `items`, all of one chunk, to its row. Returns how many were definitely new. Looks first,
-// and writes only what is missing; only committed bits or the transaction's own count as there.
-int add_to_chunk(const OpenFilter &filter, std::span<const Placed> items) {
-  Relation relation = filter.relation;
-  const Shape &shape = filter.table->shape;
-  const int32 chunk = items.front().chunk;
-  ChunkRow row = require_chunk(filter, chunk, items.front().positions, Access::kWrite);
-  const ChunkView bits = chunk_bits(relation, shape, &row.tuple);
-  const bool all_there = std::all_of(items.begin(), items.end(), [&](const Placed &item) {
-    return chunk_contains(bits, item.positions);
-  });
-  HeapTuple changed = all_there ? nullptr : heap_copytuple(&row.tuple);
-  row.release();
-  if (all_there) return 0;
-
-  for (;;) {
-    ItemPointerData old = changed->t_self;
-    const int added = set_bits(relation, shape, changed, items);
-    if (added == 0) {
-      heap_freetuple(changed);
-      return 0;
-    }
-    TM_FailureData failure;
-    const TM_Result result =
-        compat_heap_update(relation, &old, changed, GetCurrentCommandId(true), &failure);
-    if (result == TM_Ok) {
-      if (!HeapTupleIsHeapOnly(changed)) insert_index_entry(relation, shape, changed, chunk);
-      heap_freetuple(changed);
-      return added;
-    }
-    heap_freetuple(changed);
-    if (result != TM_Updated) cannot_change(filter, chunk, result);
-    // Another add came first: go on from its version, which has its bits.
-    changed = lock_last_version(filter, chunk, &old);
-  }
-}
-
-OpenFilter open_for_add(FunctionCallInfo fcinfo, const char *function) {
-  PreventCommandIfReadOnly(function);
-  PreventCommandIfParallelMode(function);
-  PreventCommandDuringRecovery(function);
-  if (PG_ARGISNULL(0)) null_filter();
-  // The lock first: a rebuild that begins waits for it, also where nothing will be written.
-  OpenFilter filter = open_filter(PG_GETARG_OID(0), RowExclusiveLock, ACL_SELECT | ACL_INSERT);
-  CheckCmdReplicaIdentity(filter.relation, CMD_UPDATE);
-  return filter;
+// Adds `items`, all of one chunk, to its row. Returns how many were definitely new.
+int64 add_to_chunk(const OpenFilter &filter, std::span<const Placed> items) {
+  const auto there = [&](ChunkView bits) {
+    return std::all_of(items.begin(), items.end(),
+                       [&](const Placed &item) { return chunk_contains(bits, item.positions); });
+  };
+  const auto set = [&](MutableChunkView bits) {
+    int64 added = 0;
+    for (const Placed &item : items) added += chunk_add(bits, item.positions);
+    return added;
+  };
+  return change_chunk(filter, items.front().chunk, &items.front().positions, there, set);
 }
 
 // Whether a bit that was missing means that the name was: not while the filter may lack names.
 bool knows_new_names(const OpenFilter &filter) {
   return suspension_reason(*filter.table) == nullptr;
-}
-
-// Makes what was written seen by the rest of the transaction, and has its commit wait for the
-// disk: others rely on the bits as soon as they see them.
-void finish_add(int added) {
-  if (added == 0) return;
-  ForceSyncCommit();
-  CommandCounterIncrement();
 }
 
 }  // namespace
@@ -346,7 +261,7 @@ BLOOM_SQL_FUNCTION(bloom_add) {
   const std::string_view item = text_view(PG_GETARG_TEXT_PP(1));
   require_addable(filter, item);
   const Placed placed = place(filter, item);
-  const int added = add_to_chunk(filter, {&placed, 1});
+  const int64 added = add_to_chunk(filter, {&placed, 1});
   const bool is_new = added > 0 && knows_new_names(filter);
   close_filter(filter);
   finish_add(added);
@@ -370,7 +285,7 @@ BLOOM_SQL_FUNCTION(bloom_add_many) {
         require_addable(filter, item);
         return true;
       });
-  int added = 0;
+  int64 added = 0;
   visit_by_chunk(filter, places, [&](std::span<const Placed> in_chunk) {
     added += add_to_chunk(filter, in_chunk);
   });

@@ -4,6 +4,8 @@
 
 #include "pg.hpp"
 
+#include "bloomfilter/sizing.hpp"
+
 namespace bloomfilter {
 
 // Raises 22023 unless capacity is a whole number in range and fp_rate a rate.
@@ -11,6 +13,9 @@ void require_size_arguments(float8 capacity, float8 fp_rate);
 
 // The chunks of a filter table; raises 54000 where it would need too many.
 int32 table_chunks(float8 capacity, float8 fp_rate);
+
+// The geometry of a filter value; raises 54000 where it would exceed 256 MiB. Remembers the last.
+Geometry value_geometry_for(float8 capacity, float8 fp_rate);
 
 // What such a table takes on disk, primary key included, before any update.
 float8 table_bytes_on_disk(int32 chunks);

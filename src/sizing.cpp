@@ -1,7 +1,6 @@
 // How large a filter has to be, and what it will do: bloom_size, bloom_expected_fp_rate.
 #include "pg.hpp"
 
-#include "bloomfilter/sizing.hpp"
 #include "size_arguments.hpp"
 
 using namespace bloomfilter;
@@ -50,6 +49,23 @@ int32 table_chunks(float8 capacity, float8 fp_rate) {
                            capacity, fp_rate, kMaxChunks),
                     errhint("Allow a higher rate, or divide the items over several filters.")));
   return geometry.chunks;
+}
+
+Geometry value_geometry_for(float8 capacity, float8 fp_rate) {
+  // An aggregate asks once a group, and an answer takes 5 to 26 ms.
+  static constinit struct {
+    float8 capacity, fp_rate;
+    Geometry geometry;
+  } last = {};
+  if (last.capacity == capacity && last.fp_rate == fp_rate) return last.geometry;
+  const Geometry geometry = value_geometry(capacity, fp_rate);
+  if (geometry.chunks == 0)
+    ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+                    errmsg("a filter value for %.0f items at a rate of %g exceeds 256 MiB",
+                           capacity, fp_rate),
+                    errhint("Allow a higher rate, or use a filter table: bloom_create.")));
+  last = {capacity, fp_rate, geometry};
+  return geometry;
 }
 
 float8 table_bytes_on_disk(int32 chunks) {

@@ -1,0 +1,131 @@
+// The bytes of a filter value: a header of 16, then its chunks in order. The same on every
+// machine; FORMAT.md has it on a page.
+#ifndef BLOOMFILTER_FORMAT_HPP
+#define BLOOMFILTER_FORMAT_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "bloomfilter/layout.hpp"
+#include "bloomfilter/sizing.hpp"
+
+namespace bloomfilter {
+
+// What is done to an item before it is hashed, as a header says it. Numbers are never used again.
+enum class Normalization : std::uint8_t { kNone = 0, kLower = 1 };
+inline constexpr std::uint8_t kLastNormalization = 1;
+
+inline constexpr std::uint8_t kFormatVersion = 1;
+// 256 MiB: a larger value has no text form, and could not be dumped.
+inline constexpr std::uint64_t kMaxValueBits = std::uint64_t{kMaxValueChunks} * kChunkBits;
+
+inline constexpr int kMinLog2ChunkBits = 6;
+inline constexpr int kMaxLog2ChunkBits = 13;
+
+struct Header {
+  std::uint8_t k;                // bits an item sets, 1 to kMaxHashes
+  std::uint8_t log2_chunk_bits;  // kMinLog2ChunkBits to kMaxLog2ChunkBits
+  Normalization normalization;
+  std::int32_t chunks;   // 1 or more
+  std::uint32_t canary;  // of the normalisation, on the server that built the value
+
+  constexpr int chunk_bits() const { return 1 << log2_chunk_bits; }
+  constexpr std::size_t chunk_bytes() const { return std::size_t{1} << (log2_chunk_bits - 3); }
+  constexpr std::size_t bits_bytes() const {
+    return static_cast<std::size_t>(chunks) * chunk_bytes();
+  }
+  constexpr std::size_t value_bytes() const { return kValueHeaderBytes + bits_bytes(); }
+  friend bool operator==(const Header &, const Header &) = default;
+};
+
+enum class FormatError {
+  kNone,
+  kTooShort,       // to hold a header
+  kVersion,        // another version of the format
+  kHashes,         // k out of range
+  kChunkBits,      // size of a chunk out of range
+  kNormalization,  // a normalisation that this version does not know
+  kChunks,         // no chunks, or more bits than kMaxValueBits
+  kReserved,       // reserved bytes that are not zero
+  kLength,         // not as many bytes as the header says
+};
+
+namespace format {
+
+constexpr std::uint32_t read_u32(const std::uint8_t *bytes) {
+  return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 |
+         std::uint32_t{bytes[2]} << 8 | std::uint32_t{bytes[3]};
+}
+
+constexpr void write_u32(std::uint8_t *bytes, std::uint32_t value) {
+  for (int i = 0; i < 4; ++i) bytes[i] = static_cast<std::uint8_t>(value >> (24 - 8 * i));
+}
+
+}  // namespace format
+
+// Reads and checks every field of the header that `bytes` begins with, but not how many bytes
+// follow it: for a value of which no more than its head is at hand.
+constexpr FormatError read_header(std::span<const std::uint8_t> bytes, Header &header) {
+  if (bytes.size() < kValueHeaderBytes) return FormatError::kTooShort;
+  if (bytes[0] != kFormatVersion) return FormatError::kVersion;
+  if (bytes[1] < 1 || bytes[1] > kMaxHashes) return FormatError::kHashes;
+  if (bytes[2] < kMinLog2ChunkBits || bytes[2] > kMaxLog2ChunkBits) return FormatError::kChunkBits;
+  if (bytes[3] > kLastNormalization) return FormatError::kNormalization;
+  const std::uint32_t chunks = format::read_u32(&bytes[4]);
+  if (chunks == 0 || chunks > static_cast<std::uint32_t>(kMaxChunks) ||
+      std::uint64_t{chunks} << bytes[2] > kMaxValueBits)
+    return FormatError::kChunks;
+  if (format::read_u32(&bytes[12]) != 0) return FormatError::kReserved;
+  header = {bytes[1], bytes[2], static_cast<Normalization>(bytes[3]),
+            static_cast<std::int32_t>(chunks), format::read_u32(&bytes[8])};
+  return FormatError::kNone;
+}
+
+// The one validator of whole values: the header, and exactly the bytes that it says.
+constexpr FormatError read_value(std::span<const std::uint8_t> bytes, Header &header) {
+  const FormatError error = read_header(bytes, header);
+  if (error != FormatError::kNone) return error;
+  return bytes.size() == header.value_bytes() ? FormatError::kNone : FormatError::kLength;
+}
+
+// Writes a header whose fields are in range to the first kValueHeaderBytes of `bytes`.
+constexpr void write_header(const Header &header, std::uint8_t *bytes) {
+  bytes[0] = kFormatVersion;
+  bytes[1] = header.k;
+  bytes[2] = header.log2_chunk_bits;
+  bytes[3] = static_cast<std::uint8_t>(header.normalization);
+  format::write_u32(&bytes[4], static_cast<std::uint32_t>(header.chunks));
+  format::write_u32(&bytes[8], header.canary);
+  format::write_u32(&bytes[12], 0);
+}
+
+// The header's field for a chunk of that many bits, a power of two.
+constexpr std::uint8_t log2_of_chunk_bits(int chunk_bits) {
+  std::uint8_t log2 = 0;
+  while (1 << log2 < chunk_bits) ++log2;
+  return log2;
+}
+
+// The value in a file that COPY ... WITH BINARY wrote of one row with one column, or an empty span
+// where the file is not that: 11 bytes of signature, flags and extension of none, one field and its
+// length before it, the trailer behind it.
+inline std::span<const std::uint8_t> copied_value(std::span<const std::uint8_t> file) {
+  constexpr std::uint8_t kHead[] = {'P', 'G', 'C', 'O', 'P', 'Y', '\n', 0xff, '\r', '\n', 0,
+                                    0,   0,   0,   0,   0,   0,   0,    0,    0,    1};
+  constexpr std::uint8_t kTrailer[] = {0xff, 0xff};
+  constexpr std::size_t kBefore = sizeof kHead + 4;
+  if (file.size() < kBefore + sizeof kTrailer ||
+      std::memcmp(file.data(), kHead, sizeof kHead) != 0 ||
+      std::memcmp(file.data() + file.size() - sizeof kTrailer, kTrailer, sizeof kTrailer) != 0)
+    return {};
+  const std::span<const std::uint8_t> value =
+      file.subspan(kBefore, file.size() - kBefore - sizeof kTrailer);
+  return value.size() == format::read_u32(&file[sizeof kHead]) ? value
+                                                               : std::span<const std::uint8_t>();
+}
+
+}  // namespace bloomfilter
+
+#endif

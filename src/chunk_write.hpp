@@ -1,0 +1,48 @@
+// Adding bits to chunk rows: the way in which adds and merges write, beside one another and at
+// every isolation level.
+#ifndef BLOOMFILTER_CHUNK_WRITE_HPP
+#define BLOOMFILTER_CHUNK_WRITE_HPP
+
+#include "pg.hpp"
+
+#include "chunk_row.hpp"
+
+namespace bloomfilter {
+
+// The filter that is argument 0, open to be added to. Raises as open_filter does, and where nothing
+// may be written: on a standby, in a read-only transaction, in a parallel worker.
+OpenFilter open_for_add(FunctionCallInfo fcinfo, const char *function);
+
+// Makes what was written seen by the rest of the transaction, and has its commit wait for the disk:
+// others rely on the bits as soon as they see them. Nothing to do where `added` is 0.
+void finish_add(int64 added);
+
+// Puts `changed`, a copy of a version of the chunk's row with more bits, in that version's place.
+// False where another transaction came first; *changed is then that one's version, locked, to be
+// changed in its turn. Raises where the row is gone.
+bool replace_version(const OpenFilter &filter, int32 chunk, HeapTuple *changed);
+
+// Adds bits to one chunk's row. Looks first, counting only committed bits or the transaction's own,
+// and writes only where there(ChunkView) says that bits are missing. set(MutableChunkView) sets
+// them and returns how much was new, 0 for nothing; so does this.
+template <typename There, typename Set>
+int64 change_chunk(const OpenFilter &filter, int32 chunk, const Positions *soon, There there,
+                   Set set) {
+  ChunkRow row = require_chunk(filter, chunk, soon, Access::kWrite);
+  HeapTuple changed = there(chunk_bits(filter.relation, filter.table->shape, &row.tuple))
+                          ? nullptr
+                          : heap_copytuple(&row.tuple);
+  row.release();
+  if (changed == nullptr) return 0;
+  int64 added;
+  do {
+    const ChunkView bits = chunk_bits(filter.relation, filter.table->shape, changed);
+    added = set(MutableChunkView(const_cast<uint8 *>(bits.data()), kChunkBytes));
+  } while (added != 0 && !replace_version(filter, chunk, &changed));
+  heap_freetuple(changed);
+  return added;
+}
+
+}  // namespace bloomfilter
+
+#endif

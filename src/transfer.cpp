@@ -1,0 +1,110 @@
+// Between filter tables and values: bloom_merge, bloom_value, bloom_chunks.
+#include "pg.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "chunk_value.hpp"
+#include "chunk_write.hpp"
+#include "popcount.hpp"
+#include "value.hpp"
+
+using namespace bloomfilter;
+
+namespace {
+
+// Raises where a filter's bits, or bits to be added to it, are not what this server would make.
+void require_agreement(const OpenFilter &filter) {
+  if (filter.table->agreement == Agreement::kFull && !filter.settings().canary_lost) return;
+  ereport(ERROR,
+          (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+           errmsg("normalisation \"%s\" is no longer what Bloom filter \"%s\" was built with",
+                  normalization_name(filter.settings().normalization), filter.name()),
+           errhint("Make the filter anew from its source.")));
+}
+
+ChunkView chunk_at(std::span<const uint8> bits, int32 chunk) {
+  return bits.subspan(static_cast<Size>(chunk) * kChunkBytes).first<kChunkBytes>();
+}
+
+}  // namespace
+
+// bloom_merge(filter regclass, value bloomfilter) -> bigint: ORs a value into a filter table, all
+// or nothing; the value's chunks are as many as the table's, or a multiple, which is folded. How
+// many bits were not set before. Writes only the rows that change, in ascending order.
+BLOOM_SQL_FUNCTION(bloom_merge) {
+  const OpenFilter filter = open_for_add(fcinfo, "bloom_merge()");
+  const ValueView value = value_argument(fcinfo, 1);
+  require_agreement(filter);
+  const int32 factor = require_mergeable(value.header, filter.settings().chunks,
+                                         filter.settings().normalization, filter.name());
+  int64 added = 0;
+  for (int32 chunk = 0; chunk < filter.settings().chunks; ++chunk) {
+    CHECK_FOR_INTERRUPTS();
+    uint8 source[kChunkBytes];
+    std::memcpy(source, chunk_at(value.bits(), chunk * factor).data(), kChunkBytes);
+    for (int32 i = 1; i < factor; ++i)
+      chunk_merge(source, chunk_at(value.bits(), chunk * factor + i));
+    added += change_chunk(
+        filter, chunk, nullptr, [&](ChunkView bits) { return chunk_covers(bits, source); },
+        [&](MutableChunkView bits) {
+          const uint64 before = popcount(bits);
+          chunk_merge(bits, source);
+          return static_cast<int64>(popcount(bits) - before);
+        });
+  }
+  close_filter(filter);
+  finish_add(added);
+  PG_RETURN_INT64(added);
+}
+
+// bloom_value(filter regclass) -> bloomfilter: the table as one value, with every name whose add
+// had committed when the call began. Raises 55000 where the filter may lack names: the value would
+// deny them. Needs SELECT.
+BLOOM_SQL_FUNCTION(bloom_value) {
+  if (PG_ARGISNULL(0)) null_filter();
+  const OpenFilter filter = open_filter(PG_GETARG_OID(0), AccessShareLock, ACL_SELECT);
+  const Settings &settings = filter.settings();
+  if (const char *why = suspension_reason(*filter.table))
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("Bloom filter \"%s\" may lack names", filter.name()),
+                    errdetail("It is %s; a value of it would call those free.", why),
+                    errhint("Once every name is in, call bloom_resume.")));
+  require_agreement(filter);
+  if (settings.chunks > kMaxValueChunks)
+    ereport(ERROR,
+            (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+             errmsg("Bloom filter \"%s\" is too large to be one value", filter.name()),
+             errdetail("It has %d chunks, a value at most %d.", settings.chunks, kMaxValueChunks)));
+  varlena *value =
+      new_value(new_header({settings.chunks, kChunkBits, kTableHashes}, settings.normalization));
+  uint8 *bits = value_bits(value);
+  for (int32 chunk = 0; chunk < settings.chunks; ++chunk) {
+    CHECK_FOR_INTERRUPTS();
+    ChunkRow row = require_chunk(filter, chunk, nullptr, Access::kRead);
+    const ChunkView source = chunk_bits(filter.relation, filter.table->shape, &row.tuple);
+    std::memcpy(bits + static_cast<Size>(chunk) * kChunkBytes, source.data(), kChunkBytes);
+    row.release();
+  }
+  close_filter(filter);
+  return PointerGetDatum(value);
+}
+
+// bloom_chunks(value) -> setof (chunk int, bits bit(8192)): its chunks as the rows of a filter
+// table. Raises 55000 where they could not be one's, or this server would not find its members.
+// Strict.
+BLOOM_SQL_FUNCTION(bloom_chunks) {
+  InitMaterializedSRF(fcinfo, 0);
+  const ValueView value = value_argument(fcinfo, 0);
+  require_table_chunks(value.header);
+  auto *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
+  VarBit *bits = new_chunk_value();
+  for (int32 chunk = 0; chunk < value.header.chunks; ++chunk) {
+    CHECK_FOR_INTERRUPTS();
+    std::ranges::copy(chunk_at(value.bits(), chunk), VARBITS(bits));
+    Datum values[2] = {Int32GetDatum(chunk), VarBitPGetDatum(bits)};
+    bool nulls[2] = {false, false};
+    tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+  }
+  return Datum{0};
+}
