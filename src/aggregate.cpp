@@ -201,6 +201,11 @@ BLOOM_SQL_FUNCTION(bloom_agg_chunks_add) {
 BLOOM_SQL_FUNCTION(bloom_union_agg_add) {
   MemoryContext context = aggregate_context(fcinfo);
   Building *building = PG_ARGISNULL(0) ? nullptr : building_argument(fcinfo, 0);
+  if (PG_ARGISNULL(1))
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("a Bloom filter to be united is NULL"),
+                    errdetail("Its members would be missing."),
+                    errhint("Leave it out with: filter (where ... is not null).")));
   PG_RETURN_POINTER(unite_into(context, building, value_argument(fcinfo, 1)));
 }
 

@@ -242,7 +242,7 @@ void require_table_chunks(const Header &header) {
 }
 
 const char *describe(const Header &header) {
-  return psprintf("%d chunks of %d bits, k = %d, normalisation \"%s\"", header.chunks,
+  return psprintf("chunks = %d of %d bits, k = %d, normalisation \"%s\"", header.chunks,
                   header.chunk_bits(), header.k, normalization_name(header.normalization));
 }
 

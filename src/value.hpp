@@ -56,7 +56,7 @@ void require_table_chunks(const Header &header);
 int32 require_mergeable(const Header &header, int32 chunks, Normalization normalization,
                         const char *filter);
 
-// "131072 chunks of 8192 bits, k = 7, normalisation "lower"".
+// "chunks = 131072 of 8192 bits, k = 7, normalisation "lower"".
 const char *describe(const Header &header);
 
 // A value that an aggregate is still the owner of: handed out read-only, and copied only where the

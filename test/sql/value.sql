@@ -1,0 +1,181 @@
+-- The type bloomfilter: in and out, operators, what one value tells.
+-- ("none", since the canary of "lower" is the server's.)
+select bloom_empty(1, 0.01, 'none')::text as smallest, pg_column_size(bloom_empty(100)) <= 160 as small;
+select bloom_empty(5, 0.01, 'none') + 'ada' as ada, (bloom_empty(5, 0.01, 'none') + 'ada')::bytea as bytes;
+
+-- Chunk and positions against plain SQL over md5(), for any geometry: further positions come from
+-- md5('1:' || key) and so on, and a small chunk takes the top bits of each.
+create function plain_bits(key text, chunks int, chunk_bits int, k int) returns int[]
+language sql immutable return (
+    select array(
+        select distinct floor((substring(h from 1 for 17) || substring(h from 109 for 20))::bit(37)::bigint
+                              * chunks::numeric / 137438953472)::int * chunk_bits
+               + case when i < 7 then substring(h from 18 + 13 * i for 13)
+                      else substring(('x' || md5((i - 7) / 9 + 1 || ':' || key))::bit(128)
+                                     from 1 + 13 * ((i - 7) % 9) for 13) end::int
+                 * chunk_bits / 8192
+        from generate_series(0, k - 1) i order by 1)
+    from (select ('x' || md5(key))::bit(128) h) md5);
+create function value_bits(value bloomfilter) returns int[] language sql immutable return (
+    select array(select p from generate_series(0, octet_length(value::bytea) * 8 - 129) p
+                 where get_bit(value::bytea, p / 8 * 8 + 7 - p % 8 + 128) = 1));
+create table shapes as
+select capacity, rate, empty, chunks, chunk_bits, k
+from unnest(array[1, 10, 100, 1000, 5000]) capacity, unnest(array[0.3, 0.01, 1e-4, 1e-7]) rate,
+     bloom_empty(capacity, rate) empty, bloom_value_info(empty) info;
+select count(*) as shapes, count(distinct k) > 8 as many_k, max(k) > 16 as two_more_digests,
+       min(chunk_bits), max(chunk_bits), max(chunks) > 1 as many_chunks from shapes;
+create table some_names as
+select unnest(array['ada', 'ADA', '', 'x', 'Žofie', repeat('long', 13) || 'x', repeat('long', 13) || 'xyz',
+                    repeat('longer', 20)]) as name;
+select count(*) as added,
+       count(*) filter (where value_bits(empty + name) = plain_bits(lower(name), chunks, chunk_bits, k)) as equal
+from shapes, some_names;
+select count(*) as none,
+       count(*) filter (where value_bits(bloom_empty(capacity, rate, 'none') + name)
+                            = plain_bits(name, chunks, chunk_bits, k)) as equal
+from shapes, some_names;
+-- The aggregate sets the same.
+select count(*) as shapes, count(*) filter (where agg = one_by_one) as equal
+from shapes,
+     lateral (select bloom_agg(name, capacity, rate, 'lower') agg,
+                     bloom_union_agg(empty + name) one_by_one from some_names) x;
+
+-- Checks.
+select (bloom_empty(100) + 'ada') @> 'ADA', 'Ada' <@ (bloom_empty(100) + 'ada'),
+       (bloom_empty(100) + 'ada') @> 'bob', 'bob' <@ (bloom_empty(100) + 'ada');
+select count(*) filter (where not v @> ('in' || i)) as denied,
+       count(*) filter (where v @> ('out' || i)) < 60 as few
+from generate_series(1, 3000) i,
+     (select bloom_agg('in' || j, 3000, 0.01, 'lower') v from generate_series(1, 3000) j) b;
+
+-- Null: an item gives null and adds nothing; a filter is an error.
+select (bloom_empty(5) @> null) is null as contain, (null <@ bloom_empty(5)) is null as contained,
+       bloom_empty(5) + null = bloom_empty(5) as same;
+select null::bloomfilter @> 'ada';
+select 'ada' <@ null::bloomfilter;
+select null::bloomfilter @> null;
+select null::bloomfilter + 'ada';
+select bloom_empty(5) | null;
+select null | bloom_empty(5);
+select bloom_fold(null, 1);
+select bloom_fold(bloom_empty(5), null);
+select bloom_value_info(null);
+select * from bloom_chunks(null);
+
+-- Union and equality.
+select (bloom_empty(5) + 'ada') | (bloom_empty(5) + 'bob') = bloom_empty(5) + 'bob' + 'ada' as united,
+       bloom_empty(5) = bloom_empty(5) as equal, bloom_empty(5) <> bloom_empty(5) as not_equal,
+       bloom_empty(5) = bloom_empty(5) + 'ada' as other, bloom_empty(5) = bloom_empty(5, 0.1) as shape,
+       bloom_empty(5) = bloom_empty(5, 0.01, 'none') as normalization;
+select bloom_empty(5) | bloom_empty(5000);
+select bloom_empty(100) | bloom_empty(100, 0.01, 'none');
+select v | set_byte(v::bytea, 8, 255 - get_byte(v::bytea, 8))::bloomfilter
+from bloom_empty(5, 0.01, 'none') v;
+select count(*) as values, count(distinct bloom_value_hash(v)) as hashes,
+       count(distinct bloom_value_hash_extended(v, 1)) as seeded,
+       count(*) filter (where bloom_value_hash_extended(v, 0) & x'ffffffff'::bigint
+                              = bloom_value_hash(v)::bigint & x'ffffffff'::bigint) as unseeded
+from (select distinct bloom_empty(5) + (i % 3)::text from generate_series(1, 9) i) s (v);
+select count(*) as pairs from (select bloom_empty(5) + (i % 3)::text v from generate_series(1, 9) i) a
+join (select bloom_empty(5) + (i % 3)::text v from generate_series(1, 3) i) b using (v);
+explain (costs off) select v from (values (bloom_empty(5)), (bloom_empty(6))) s (v) group by v;
+
+-- Fold, for every divisor: the filter of fewer chunks.
+select n, count(*) as divisors, count(*) filter (
+           where bloom_fold(v, d) = (select bloom_agg_chunks('u' || i, d, 'lower')
+                                     from generate_series(1, 500) i)) as equal
+from unnest(array[1, 12, 30, 128]) n, generate_series(1, 128) d,
+     lateral (select bloom_agg_chunks('u' || i, n, 'lower') v from generate_series(1, 500) i) b
+where d <= n and n % d = 0 group by n order by n;
+select bloom_fold(bloom_agg_chunks('u', 12, 'lower'), 5);
+select bloom_fold(bloom_agg_chunks('u', 12, 'lower'), 24);
+select bloom_fold(bloom_agg_chunks('u', 12, 'lower'), 0);
+select bloom_fold(bloom_agg_chunks('u', 12, 'lower'), -12);
+
+-- What a value tells.
+select chunks, chunk_bits, k, normalization, bytes, items, round(fill::numeric, 3) as fill,
+       fp_rate between 0.008 and 0.012 as fp_rate, worst_fill >= fill as worst
+from bloom_value_info((select bloom_agg('u' || i, 1000, 0.01, 'none') from generate_series(1, 1000) i));
+-- A full one tells only that there are very many.
+select items > 50 as many, fill, fp_rate
+from bloom_value_info(overlay(bloom_empty(5)::bytea placing
+    decode(repeat('ff', octet_length(bloom_empty(5)::bytea) - 16), 'hex') from 17)::bloomfilter);
+
+-- Every way in validates alike.
+create function rejected(bytes bytea) returns text language plpgsql as $$
+declare
+    reason text;
+    again text;
+begin
+    begin
+        return bytes::bloomfilter::text;
+    exception when invalid_binary_representation then
+        get stacked diagnostics reason = pg_exception_detail;
+    end;
+    begin
+        return bytes::text::bloomfilter::text;
+    exception when invalid_binary_representation then
+        get stacked diagnostics again = pg_exception_detail;
+    end;
+    return case when reason = again then reason else 'they differ' end;
+end $$;
+select what, rejected(bytes) from (values
+    ('right', '\x010706000000000100000000000000000000000000000000'::bytea),
+    ('empty', ''), ('short', '\x010706000000000100000000000000'),
+    ('no bits', '\x01070600000000010000000000000000'),
+    ('one byte less', '\x0107060000000001000000000000000000000000000000'),
+    ('one byte more', '\x01070600000000010000000000000000000000000000000000'),
+    ('version 0', '\x000706000000000100000000000000000000000000000000'),
+    ('version 2', '\x020706000000000100000000000000000000000000000000'),
+    ('k 0', '\x010006000000000100000000000000000000000000000000'),
+    ('k 33', '\x012106000000000100000000000000000000000000000000'),
+    ('chunk of 32', '\x010705000000000100000000000000000000000000000000'),
+    ('chunk of 16384', '\x01070e000000000100000000000000000000000000000000'),
+    ('normalisation', '\x010706020000000100000000000000000000000000000000'),
+    ('chunks 0', '\x010706000000000000000000000000000000000000000000'),
+    ('chunks -1', '\x01070600ffffffff00000000000000000000000000000000'),
+    ('256 MiB and 64 bits', '\x010706000200000100000000000000000000000000000000'),
+    ('reserved', '\x010706000000000100000000000000010000000000000000')) t (what, bytes);
+select ''::bloomfilter;
+select 'ada'::bloomfilter;
+select '\x0'::bloomfilter;
+-- Hex, whatever bytea_output says.
+set bytea_output = escape;
+select '\x010706000000000100000000000000000000000000000000'::bloomfilter;
+reset bytea_output;
+
+select bloom_empty(0);
+select bloom_empty(100, 5);
+select bloom_empty(100, 0.01, 'upper');
+select bloom_empty(1e9);
+select bloom_empty(null) is null as "null";
+
+-- A value from a server that lowers otherwise: ASCII goes on, the rest is maybe, and not added.
+create function foreign_value(value bloomfilter) returns bloomfilter language sql immutable return
+    set_byte(value::bytea, 8, 255 - get_byte(value::bytea, 8))::bloomfilter;
+select v @> 'ADA' as ada, v @> 'bob' as bob, v @> 'žofie' as beyond, v @> 'Ñandú' as again
+from (select foreign_value(bloom_empty(5) + 'ada') v) f;
+select foreign_value(bloom_empty(5)) + 'bob' @> 'bob' as bob;
+select foreign_value(bloom_empty(5)) + 'žofie';
+select foreign_value(bloom_empty(5, 0.01, 'none')) @> 'žofie' as beyond;
+
+-- Never a word of an argument changed: not of a stored row, a constant or a variable.
+create table kept (v bloomfilter);
+insert into kept select bloom_empty(1000) + 'ada' union all select bloom_agg_chunks('ada', 300, 'lower');
+select (v + 'bob') @> 'bob' as bob, (v | (v + 'eve')) @> 'eve' as eve from kept;
+select v @> 'bob' as bob, v @> 'eve' as eve from kept;
+do $$
+declare
+    v bloomfilter := bloom_empty(1000);
+    w bloomfilter := v;
+begin
+    for i in 1..3 loop
+        w := w + 'ada';
+        if v @> 'ada' or not w @> 'ada' or (v | w) <> w or v @> 'ada' then
+            raise 'changed';
+        end if;
+    end loop;
+end $$;
+drop table kept, shapes, some_names;
+drop function plain_bits, value_bits, rejected, foreign_value;
