@@ -105,6 +105,84 @@ run_psql() {
   run_program psql -XqAt -v ON_ERROR_STOP=1 "$@"
 }
 
+# ---- Figures
+
+# Makes the tables sample, of every round, and result, of every figure, and what reads them.
+prepare_results() {
+  LOAD=$(uptime | sed 's/.*load average[s]*: *//')
+  run_psql <<'SQL'
+create table result (id int generated always as identity, figure text, value text, bound text, ok boolean);
+create table sample (contestant text, us float8);
+create function median(text) returns float8 language sql
+return (select percentile_cont(0.5) within group (order by us) from sample where contestant = $1);
+-- 30.1 us (29.8-33.0)
+create function spread(text) returns text language sql
+return (select format('%s µs (%s–%s)', round(median($1)::numeric, 2), round(min(us)::numeric, 2),
+                      round(max(us)::numeric, 2)) from sample where contestant = $1);
+-- Runs the queries in turn, rounds times over; the microseconds of each go into sample under its
+-- name, divided by its number of items.
+create procedure alternate(names text[], queries text[], items float8[], rounds int)
+language plpgsql as $$
+declare
+    start timestamptz;
+begin
+    for round in 1..rounds loop
+        for i in 1..cardinality(queries) loop
+            start := clock_timestamp();
+            execute queries[i];
+            insert into sample
+            values (names[i], extract(epoch from clock_timestamp() - start) * 1e6 / items[i]);
+        end loop;
+    end loop;
+end $$;
+SQL
+}
+
+# Makes article.username_bits, as the published article has it.
+prepare_article() {
+  run_psql <<'SQL'
+create schema article;
+create function article.username_bits(name text, out chunk int, out mask bit(8192))
+language plpgsql immutable as $$
+declare
+    h bit(128) := ('x' || md5(lower(name)))::bit(128);
+begin
+    chunk := substring(h from 1 for 17)::int;
+    mask := 0::bit(8192);
+    for i in 0..6 loop
+        mask := set_bit(mask, substring(h from 18 + 13 * i for 13)::int, 1);
+    end loop;
+end $$;
+SQL
+}
+
+# figure NAME VALUE [BOUND OK]: a row of the result; expressions of SQL.
+figure() {
+  run_psql -c "insert into result (figure, value, bound, ok) values ('$1', $2, ${3:-null}, ${4:-null})"
+}
+
+report() {
+  printf '| figure | value | bound | |\n|---|---|---|---|\n'
+  run_psql -c "select format('| %s | %s | %s | %s |', figure, value, coalesce(bound, ''),
+      case when ok then 'met' when not ok then '**missed**' else '' end) from result order by id"
+}
+
+# document SCRIPT UNITS: the report with what it was measured on, and every round in those units.
+document() {
+  printf '## %s\n\nMedians of alternating runs; in parentheses the least and the most.\n\n' "$1"
+  printf -- '- date: %s\n- machine: %s; load average at the start %s\n' "$(date -u +%F)" \
+    "$(describe_machine)" "$LOAD"
+  printf -- '- versions: %s\n' "$(run_psql -c "select format('%s; bloomfilter %s', version(), extversion)
+      from pg_extension where extname = 'bloomfilter'")"
+  printf -- '- settings: %s\n\n' "$(printf '%s\n' "${SETTINGS[@]}" | sed 's/ = /=/' | paste -sd' ')"
+  report
+  printf '\nEach round, %s:\n\n' "$2"
+  run_psql -c "select format('- %s: %s', contestant, string_agg(round(us::numeric, 3)::text, ' '))
+      from sample group by contestant order by contestant"
+}
+
+all_met() { [[ $(run_psql -c 'select count(*) from result where not ok') == 0 ]]; }
+
 # One line on the hardware: processor, cores, memory.
 describe_machine() {
   local model=unknown memory=0

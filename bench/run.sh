@@ -42,55 +42,13 @@ alternate() {
   done
 }
 
-# figure NAME VALUE [BOUND OK]: a row of the result; expressions of SQL.
-figure() {
-  run_psql -c "insert into result (figure, value, bound, ok) values ('$1', $2, ${3:-null}, ${4:-null})"
-}
-
 prepare() {
   say 'making tables'
   run_psql <<'SQL'
 create extension pg_walinspect;
 create extension bloom;
-create table result (id int generated always as identity, figure text, value text, bound text, ok boolean);
-create table sample (contestant text, us float8);
-create function median(text) returns float8 language sql
-return (select percentile_cont(0.5) within group (order by us) from sample where contestant = $1);
--- 30.1 us (29.8-33.0)
-create function spread(text) returns text language sql
-return (select format('%s µs (%s–%s)', round(median($1)::numeric, 2), round(min(us)::numeric, 2),
-                      round(max(us)::numeric, 2)) from sample where contestant = $1);
--- Runs the queries in turn, rounds times over; the microseconds of each go into sample under its
--- name, divided by its number of items.
-create procedure alternate(names text[], queries text[], items float8[], rounds int)
-language plpgsql as $$
-declare
-    start timestamptz;
-begin
-    for round in 1..rounds loop
-        for i in 1..cardinality(queries) loop
-            start := clock_timestamp();
-            execute queries[i];
-            insert into sample
-            values (names[i], extract(epoch from clock_timestamp() - start) * 1e6 / items[i]);
-        end loop;
-    end loop;
-end $$;
-
 create table names as select 'user' || i as name from generate_series(1, 1000000) i;
 create table few_names as select * from names limit 50000;
-create schema article;
-create function article.username_bits(name text, out chunk int, out mask bit(8192))
-language plpgsql immutable as $$
-declare
-    h bit(128) := ('x' || md5(lower(name)))::bit(128);
-begin
-    chunk := substring(h from 1 for 17)::int;
-    mask := 0::bit(8192);
-    for i in 0..6 loop
-        mask := set_bit(mask, substring(h from 18 + 13 * i for 13)::int, 1);
-    end loop;
-end $$;
 select bloom_create('f', 1e8, chunks => 131072, source => 'select name from names');
 select bloom_create('f_add', 1e8, chunks => 131072, source => 'select name from names');
 -- The article's table, as its text makes it.
@@ -310,35 +268,13 @@ redis() {
   REDIS=
 }
 
-# ---- The report
-
-report() {
-  printf '| figure | value | bound | |\n|---|---|---|---|\n'
-  run_psql -c "select format('| %s | %s | %s | %s |', figure, value, coalesce(bound, ''),
-      case when ok then 'met' when not ok then '**missed**' else '' end) from result order by id"
-}
-
-# The report with what it was measured on, and every round.
-document() {
-  printf '## bench/run.sh\n\nMedians of alternating runs; in parentheses the least and the most.\n\n'
-  printf -- '- date: %s\n- machine: %s; load average at the start %s\n' "$(date -u +%F)" \
-    "$(describe_machine)" "$LOAD"
-  printf -- '- versions: %s\n' "$(run_psql -c "select format('%s; bloomfilter %s', version(), extversion)
-      from pg_extension where extname = 'bloomfilter'")"
-  printf -- '- settings: %s\n\n' "$(printf '%s\n' "${SETTINGS[@]}" | sed 's/ = /=/' | paste -sd' ')"
-  report
-  printf '\nEach round, in microseconds; in milliseconds for rate, length and view, in seconds for '
-  printf 'add many:\n\n'
-  run_psql -c "select format('- %s: %s', contestant, string_agg(round(us::numeric, 3)::text, ' '))
-      from sample group by contestant order by contestant"
-}
-
 main() {
   [[ $# == 0 || $* == --save ]] || die 'usage: bench/run.sh [--save]'
   find_postgres
-  LOAD=$(uptime | sed 's/.*load average[s]*: *//')
   make_work_folder
   start_cluster "${SETTINGS[@]}"
+  prepare_results
+  prepare_article
   prepare
   prepared_checks
   checks_in_queries
@@ -351,8 +287,9 @@ main() {
   sizes
   rivals
   report
-  [[ ${1:-} != --save ]] || document | save_section run
-  [[ $(run_psql -c 'select count(*) from result where not ok') == 0 ]]
+  [[ ${1:-} != --save ]] || document bench/run.sh \
+    'in microseconds; in milliseconds for rate, length and view, in seconds for add many' | save_section run
+  all_met
 }
 
 main "$@"

@@ -19,6 +19,7 @@ $node->safe_psql('postgres', qq{
 create extension bloomfilter;
 select bloom_create('f', 1000, ready => true);
 select bloom_add_many('f', '$members');
+create table kept as select bloom_agg(name, 100, 0.01, 'lower') v from unnest('$members'::text[]) name;
 });
 my $answers = qq{select bloom_might_contain_many('f', '$members'),
 bloom_might_contain('f', 'nobody')};
@@ -70,6 +71,8 @@ for my $encoding (qw(LATIN1 SQL_ASCII))
 		"restored into $database");
 	is_told($database, "select bloom_might_contain_many('f', '{ada,$asa,nobody}')", '{t,t,t}',
 		'every check answers maybe');
+	is_told($database, "select v @> 'ADA', v @> 'nobody', v @> '${asa}x' from kept", 't|f|t',
+		'a value knows ASCII');
 	is_told($database, q{select bloom_add('f', 'KEN')}, 'f', 'ASCII is added');
 	does_not_add($database, "bloom_add('f', '$asa')");
 	does_not_add($database, "bloom_add_many('f', '{iris,$asa}')");
@@ -114,6 +117,13 @@ SKIP:
 	is_told('postgres', $status, 'normalisation changed: only ASCII is denied', 'the status');
 	does_not_resume('postgres');
 
+	is_told('postgres', qq{select v @> 'ADA', v @> 'nobody', v @> '$asa', v @> '${asa}x',
+		v + 'ken' @> 'KEN' from kept}, 't|f|t|t|t', 'so does a value');
+	like((told('postgres', "select v + '$asa' from kept"))[1],
+		qr/ERROR:  55000: cannot add .* to a bloomfilter value/, 'which takes ASCII only');
+	like((told('postgres', 'select v | bloom_empty(100) from kept'))[1],
+		qr/ERROR:  55000: cannot unite Bloom filters of different normalisation/, 'and no other');
+
 	# ASCII is lowered otherwise.
 	change_locale('tr');
 	is_told('postgres', q{select lower('IRIS')}, $iris, 'Turkish');
@@ -123,6 +133,18 @@ SKIP:
 	does_not_add('postgres', q{bloom_add('f', 'ken')});
 	is_told('postgres', $status, 'normalisation changed: nothing is denied', 'the status');
 	does_not_resume('postgres');
+
+	# A value too: it was built where ASCII is lowered plainly, and none is built here.
+	is_told('postgres', q{select v @> 'nobody', v @> 'ADA' from kept}, 't|t', 'nor does a value deny');
+	like((told('postgres', q{select v + 'ken' from kept}))[1],
+		qr/ERROR:  55000: cannot add "ken" to a bloomfilter value/, 'or take adds');
+	for my $sql (q{bloom_empty(100)}, q{bloom_agg('ada', 100, 0.01, 'lower')},
+		q{bloom_agg_chunks('ada', 100, 'lower')})
+	{
+		like((told('postgres', "select $sql"))[1],
+			qr/ERROR:  0A000: this database cannot build bloomfilter values with normalisation "lower"/, $sql);
+	}
+	is_told('postgres', q{select bloom_empty(100, 0.01, 'none') + 'IRIS' @> 'IRIS'}, 't', 'but with "none"');
 
 	# A filter that is made now follows lower() of now.
 	is_told('postgres', qq{

@@ -38,6 +38,29 @@ is( $node->safe_psql(
 	't|f|f',
 	'the exact answer is exact');
 
+# Values, and the program that reads one without PostgreSQL.
+for my $block (blocks('A filter in a value'))
+{
+	my ($code, $output, $error) = $node->psql('postgres', $block);
+	is($code, 0, 'values: ' . (split /\n/, $block)[0]) or diag($error);
+	is($output, 't|f', 'what a reader has seen') if $block =~ /readers/;
+	is($output, "t\n2", 'a value from a query') if $block =~ /snapshot/;
+	like($output, qr/^all_users\n\d+\nt$/, 'a value from a table') if $block =~ /all_users/;
+}
+my ($program) = $readme =~ /^```cpp\n(.*?)^```/ms;
+my $folder = PostgreSQL::Test::Utils::tempdir();
+append_to_file("$folder/check.cpp", $program);
+my ($compile) = $readme =~ /`c\+\+ (-std=c\+\+20 .*?)`/;
+$compile =~ s/check\.cpp/$folder\/check.cpp -o $folder\/check -Wall -Wextra -Werror/;
+command_ok([ $ENV{CXX} || 'c++', split(/ /, $compile) ], 'the program compiles');
+my ($copy) = $readme =~ /^`(\\copy .*?)`/m;
+$copy =~ s/taken\.bin/$folder\/taken.bin/;
+$node->command_ok([ 'psql', '-Xq', '-d', $node->connstr('postgres'), '-c', $copy ], 'psql writes the file');
+my ($said) = run_command([ "$folder/check", "$folder/taken.bin", 'ada', 'GRACE', 'nobody', "\xc3\x85sa" ]);
+is($said, "ada: maybe\nGRACE: maybe\nnobody: definitely not\n\xc3\x85sa: ask the server", 'and the program reads it');
+append_to_file("$folder/taken.bin", 'x');
+is(system("$folder/check $folder/taken.bin ada") >> 8, 2, 'but not one that is damaged');
+
 $node->stop;
 
 # No figure stands in the README that no run printed: rows of tables as they are in
