@@ -9,19 +9,20 @@ usage() {
 usage: test/run.sh [--all]
 
 Builds bloomfilter, installs it into PostgreSQL and runs its tests: the core's unit tests
-(CMake, GoogleTest), regression tests (pg_regress), isolation tests and TAP tests.
+(CMake, GoogleTest) and fuzzers (libFuzzer, 10 seconds each), regression tests (pg_regress),
+isolation tests and TAP tests.
 
-  --all   the long tests too, and the unit tests once more under ASan and UBSan:
-          up to 20 minutes instead of 5
+  --all   the long tests too, the fuzzers for 10 minutes each, and the unit tests once more
+          under ASan and UBSan: up to 30 minutes instead of 5
 
 The PostgreSQL is the one that $PG_CONFIG or the pg_config in the PATH names, else the newest
 under /usr/lib/postgresql, else Debian's. What is missing is installed with apt-get. Run it as
 root or as a user with sudo; the tests themselves never run as root. Servers run in a temporary
 folder and listen on a socket there; no other server is touched.
 
-The last line is "N passed, N failed": GoogleTest cases (and what else ctest runs), regression
-tests, isolation specs and TAP files, one each; a step that breaks off counts as one failed. The
-exit code is 0 if something passed and nothing failed.
+The last line is "N passed, N failed": GoogleTest cases (and what else ctest runs), fuzzers,
+regression tests, isolation specs and TAP files, one each; a step that breaks off counts as one
+failed. The exit code is 0 if something passed and nothing failed.
 TEXT
 }
 
@@ -97,9 +98,9 @@ crashes() { grep -hE 'terminated by signal|PANIC: |TRAP: ' "$@" /dev/null; }
 
 # ---- Suites
 
-# unit NAME CMAKE_ARGUMENT...: builds the core's tests in a folder of their own and runs them.
-unit() {
-  local name=$1 build=$WORK/$1 since=$SECONDS log=$LOGS/$1.log failed total
+# build_core NAME CMAKE_ARGUMENT...: builds the core in a folder of its own, $WORK/NAME.
+build_core() {
+  local name=$1
   shift
   # shellcheck disable=SC2016
   run_step "$name.build" "${AS_SERVER[@]}" sh -c '
@@ -107,14 +108,43 @@ unit() {
     source=$1 build=$2 jobs=$3
     shift 3
     cmake -S "$source" -B "$build" "$@"
-    cmake --build "$build" --parallel "$jobs"' unit "$WORK/src" "$build" "$(nproc)" "$@" ||
-    { broke "$name" "does not build" "$LOGS/$name.build.log"; return; }
+    cmake --build "$build" --parallel "$jobs"' build "$WORK/src" "$WORK/$name" "$(nproc)" "$@" ||
+    { broke "$name" "does not build" "$LOGS/$name.build.log"; return 1; }
+}
+
+# unit NAME CMAKE_ARGUMENT...: builds the core's tests and runs them.
+unit() {
+  local name=$1 build=$WORK/$1 since=$SECONDS log=$LOGS/$1.log failed total
+  build_core "$@" || return 0
   run_step "$name" "${AS_SERVER[@]}" ctest --test-dir "$build" --no-tests=error \
     --output-on-failure --parallel "$(nproc)" || true
   read -r failed total < <(sed -nE 's/.* ([0-9]+) tests? failed out of ([0-9]+)/\1 \2/p' "$log") ||
     { broke "$name" "broke off" "$log"; return; }
   tally "$name" "$((total - failed))" "$total" "$since"
   [ "$failed" = 0 ] || show "$log" '^ +Start |Passed +[0-9.]+ sec|^$'
+}
+
+# fuzz SECONDS: builds the core's fuzzers and runs each for that long. What breaks one is written
+# to $LOGS. LeakSanitizer is off: the core allocates nothing, and LeakSanitizer itself fails where
+# ptrace is forbidden.
+fuzz() {
+  local since=$SECONDS source name failed=() total=0
+  build_core fuzz -DCMAKE_CXX_COMPILER=clang++ -DBLOOM_FUZZ=ON \
+    -DBLOOM_TESTS=OFF -DBLOOM_BENCHMARKS=OFF || return 0
+  for source in "$WORK"/src/test/fuzz/*_fuzz.cpp; do
+    name=$(basename "$source" .cpp)
+    total=$((total + 1))
+    # the first folder is the one that finds are written to
+    # shellcheck disable=SC2016
+    run_step "$name" "${AS_SERVER[@]}" sh -c '
+      finds=$1.finds
+      mkdir "$finds"
+      exec env ASAN_OPTIONS=detect_leaks=0 "$1" -max_total_time="$2" -max_len=4096 -timeout=60 \
+        -artifact_prefix="$3." "$finds" "$4"' fuzz \
+      "$WORK/fuzz/$name" "$1" "$LOGS/$name" "$WORK/src/test/fuzz/corpus" || failed+=("$name")
+  done
+  tally fuzz "$((total - ${#failed[@]}))" "$total" "$since"
+  for name in "${failed[@]}"; do show "$LOGS/$name.log" '^#[0-9]+|^INFO: |NEW_FUNC'; done
 }
 
 # server_suite NAME VARIABLE DIFFS: runs pg_regress or its isolation kin, whose tests the
@@ -192,12 +222,22 @@ tap() {
 
 # ---- Steps
 
+# Whether clang links what a fuzzer takes: the place of its runtimes goes by version and machine.
+has_fuzzer() {
+  has_program clang++ && clang++ -fsanitize=fuzzer,address,undefined -x c++ -o /dev/null - \
+    >/dev/null 2>&1 <<'CODE'
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char *, unsigned long) { return 0; }
+CODE
+}
+
 prepare() {
   choose_postgres
   need_build_tools
   need cmake has_program cmake
   need libgtest-dev has_header gtest/gtest.h
   need libbenchmark-dev has_header benchmark/benchmark.h
+  need clang has_program clang++
+  need libclang-rt-dev has_fuzzer
   need perl has_program prove
   need libipc-run-perl has_module IPC::Run
   if [ ${#PACKAGES[@]} -gt 0 ]; then
@@ -233,6 +273,7 @@ main() {
   prepare
   report postgresql "$("$PG_CONFIG" --version)"
   unit unit -DBLOOM_WERROR=ON
+  fuzz "$([ "$ALL" = 1 ] && echo 600 || echo 10)"
   if extension; then
     server_suite regress REGRESS regression.diffs
     server_suite isolation ISOLATION output_iso/regression.diffs

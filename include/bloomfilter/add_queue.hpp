@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <span>
 
 #include "bloomfilter/filter.hpp"
 #include "bloomfilter/format.hpp"
@@ -30,7 +29,7 @@ struct ChunkRange {
   }
 };
 
-// Holds up to sixteen adds back until flush().
+// Holds up to fifteen adds back until flush().
 class AddQueue {
  public:
   void start(const Header &header, ChunkRange range) {

@@ -97,6 +97,7 @@ class FilterView {
     return error;
   }
 
+  // Of an open that succeeded.
   const Header &header() const { return header_; }
   std::span<const std::uint8_t> bits() const { return bits_; }
 
