@@ -6,7 +6,7 @@ DATA_built = $(EXTENSION)--$(EXTVERSION).sql
 
 MODULE_big = bloomfilter
 OBJS = $(addprefix src/, module.o normalize.o filter_table.o chunk_row.o chunk_write.o guard.o \
-  probe.o create.o info.o bits.o value.o transfer.o aggregate.o sizing.o)
+  probe.o load.o filter_ddl.o create.o info.o bits.o value.o transfer.o aggregate.o sizing.o journal.o rebuild.o)
 
 SERVER_INCLUDES = -isystem $(shell $(PG_CONFIG) --includedir-server)
 CXX_STANDARD = -std=gnu++20 -fno-exceptions -fno-rtti

@@ -329,6 +329,17 @@ as 'MODULE_PATHNAME' language c volatile called on null input parallel unsafe;
 comment on function bloom_resume(regclass, boolean) is
     'has a filter answer again; the caller vouches that every name is in';
 
+create procedure bloom_rebuild(filter regclass, source text, capacity float8 default null,
+    fp_rate float8 default null, grace interval default '1 minute', min_share float8 default 0.97)
+as 'MODULE_PATHNAME' language c;
+comment on procedure bloom_rebuild(regclass, text, float8, float8, interval, float8) is
+    'makes a filter anew from the query source, beside checks and adds';
+
+create procedure bloom_grow(filter regclass)
+as 'MODULE_PATHNAME' language c;
+comment on procedure bloom_grow(regclass) is
+    'makes a filter twice as large without a source, beside checks and adds';
+
 create function bloom_info(inout filter regclass, out status text, out advice text,
     out chunks int, out normalization text, out capacity float8, out items float8,
     out saturation float8, out target_fp_rate float8, out fp_rate float8, out fill float8,

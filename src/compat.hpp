@@ -10,6 +10,9 @@ extern "C" {
 #if PG_VERSION_NUM >= 160000
 #include "varatt.h"
 #endif
+#if PG_VERSION_NUM < 170000
+#include "storage/sinvaladt.h"
+#endif
 }
 
 namespace bloomfilter {
@@ -27,6 +30,24 @@ inline bool compat_byteain(char *text, [[maybe_unused]] fmNodePtr context, Datum
   *bytes = DirectFunctionCall1(byteain, CStringGetDatum(text));
   return true;
 #endif
+}
+
+inline bool compat_lock_held_by_me(const LOCKTAG &tag, LOCKMODE mode) {
+#if PG_VERSION_NUM >= 170000
+  return LockHeldByMe(&tag, mode, false);
+#else
+  return LockHeldByMe(&tag, mode);
+#endif
+}
+
+// The process of a virtual transaction; 0 where it has none, being prepared or gone.
+inline int compat_process_of(const VirtualTransactionId &transaction) {
+#if PG_VERSION_NUM >= 170000
+  const PGPROC *process = ProcNumberGetProc(transaction.procNumber);
+#else
+  const PGPROC *process = BackendIdGetProc(transaction.backendId);
+#endif
+  return process == nullptr ? 0 : process->pid;
 }
 
 inline TM_Result compat_heap_update(Relation relation, ItemPointer old, HeapTuple updated,

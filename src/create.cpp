@@ -5,16 +5,15 @@
 #include <cmath>
 #include <cstring>
 
-#include "bits_memory.hpp"
-#include "bloomfilter/add_queue.hpp"
 #include "bloomfilter/sizing.hpp"
 #include "chunk_row.hpp"
-#include "chunk_value.hpp"
+#include "filter_ddl.hpp"
 #include "filter_table.hpp"
+#include "journal.hpp"
+#include "load.hpp"
 #include "normalize.hpp"
 #include "popcount.hpp"
 #include "size_arguments.hpp"
-#include "value.hpp"
 
 using namespace bloomfilter;
 
@@ -23,43 +22,6 @@ namespace {
 // Beyond this much on disk a filter is made only where its chunks are given: a capacity with a
 // zero too many should not fill the disk.
 constexpr float8 kMaxUnaskedBytes = 16.0 * 1024 * 1024 * 1024;
-
-// Room for six rows a page and a seventh, so that updates of single rows are HOT (99.97 % of
-// 437,592 measured; at 100 none fit).
-constexpr int kFillFactor = 80;
-
-void execute(const char *command) {
-  const int result = SPI_execute(command, false, 0);
-  if (result < 0) elog(ERROR, "SPI_execute failed: %s", SPI_result_code_string(result));
-}
-
-const char *qualified_name(Oid relid) {
-  return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
-                                    get_rel_name(relid));
-}
-
-// Writes the guard with these settings, inside an SPI connection. Every session learns of it
-// through its relation cache.
-void store_settings(Oid relid, const Settings &settings, Oid caller) {
-  const char *name = qualified_name(relid);
-  execute(
-      psprintf("create or replace trigger %s before update or delete on %s for each row "
-               "execute function %s.bloom_guard(%s)",
-               kGuardTrigger, name, extension_schema(caller), settings_arguments(settings)));
-  execute(
-      psprintf("create or replace trigger %s before truncate on %s for each statement execute "
-               "function %s.bloom_guard()",
-               kTruncateTrigger, name, extension_schema(caller)));
-  execute(psprintf("alter table %s enable always trigger %s, enable always trigger %s", name,
-                   kGuardTrigger, kTruncateTrigger));
-  // What adds rely on from now on is durable with this transaction.
-  ForceSyncCommit();
-}
-
-void require_owner(Oid relid) {
-  if (!compat_owns_relation(relid))
-    aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
-}
 
 float8 capacity_argument(FunctionCallInfo fcinfo, int argument, const char *function) {
   if (PG_ARGISNULL(argument))
@@ -73,200 +35,6 @@ const char *text_argument(FunctionCallInfo fcinfo, int argument, const char *nam
   if (PG_ARGISNULL(argument))
     ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not be null", name)));
   return text_to_cstring(PG_GETARG_TEXT_PP(argument));
-}
-
-// ---- Loading: names of a query into bits in memory, one range of chunks at a time.
-
-// Receives the rows of a source query, names or values, and sets their bits.
-struct Loader {
-  DestReceiver receiver;  // first: the executor knows the loader by it
-  Header header;          // of the filter, as if it were a value
-  const char *filter;     // its name
-  ChunkRange range;       // in memory
-  AddQueue queue;
-  Oid value_type;
-  bool takes_values;
-  bool casts;  // to_text makes text of the source's type
-  FmgrInfo to_text;
-  MemoryContext row_context;
-};
-
-void start_source(DestReceiver *receiver, int, TupleDesc descriptor) {
-  auto *loader = reinterpret_cast<Loader *>(receiver);
-  if (descriptor->natts != 1)
-    ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
-                    errmsg("source must yield one column, not %d", descriptor->natts)));
-  const Oid type = TupleDescAttr(descriptor, 0)->atttypid;
-  loader->takes_values = getBaseType(type) == loader->value_type;
-  if (loader->takes_values) return;
-  Oid function = InvalidOid;
-  const CoercionPathType path =
-      type == TEXTOID ? COERCION_PATH_RELABELTYPE
-                      : find_coercion_pathway(TEXTOID, type, COERCION_IMPLICIT, &function);
-  if (path != COERCION_PATH_RELABELTYPE && path != COERCION_PATH_FUNC)
-    ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
-                    errmsg("source yields type %s, not text", format_type_be(type)),
-                    errhint("Cast the column to text.")));
-  loader->casts = path == COERCION_PATH_FUNC;
-  if (loader->casts) fmgr_info(function, &loader->to_text);
-}
-
-void receive_name(Loader *loader, std::string_view name) {
-  const Header &header = loader->header;
-  if (write_short_key(header.normalization, name, loader->queue.max_key_bytes(),
-                      loader->queue.block()))
-    return loader->queue.push(name.size());
-  const ItemBits placed = place_item(header, name);
-  if (uint8 *chunk = loader->range.find(header, placed.chunk); chunk != nullptr)
-    chunk_add(chunk, placed);
-}
-
-void receive_value(Loader *loader, const ValueView &value) {
-  const ChunkRange &range = loader->range;
-  const auto factor = static_cast<Size>(require_mergeable(
-      value.header, loader->header.chunks, loader->header.normalization, loader->filter));
-  Header part = value.header;
-  part.chunks = range.count * static_cast<int32>(factor);
-  fold(part,
-       value.bits().subspan(static_cast<Size>(range.first) * factor * kChunkBytes,
-                            part.bits_bytes()),
-       range.count, range.bits);
-}
-
-bool receive_row(TupleTableSlot *slot, DestReceiver *receiver) {
-  auto *loader = reinterpret_cast<Loader *>(receiver);
-  bool is_null;
-  Datum datum = slot_getattr(slot, 1, &is_null);
-  if (is_null) {
-    // Of a name that nobody has nothing is missing; of a filter all its names are.
-    if (loader->takes_values) null_filter();
-    return true;
-  }
-  MemoryContext caller = MemoryContextSwitchTo(loader->row_context);
-  if (loader->casts) datum = FunctionCall1(&loader->to_text, datum);
-  if (loader->takes_values)
-    receive_value(loader, view_value(datum));
-  else
-    receive_name(loader, text_view(DatumGetTextPP(datum)));
-  MemoryContextSwitchTo(caller);
-  MemoryContextReset(loader->row_context);
-  return true;
-}
-
-void end_source(DestReceiver *) {}
-
-// The source as a plan of one query that yields rows, which may be run in parallel.
-SPIPlanPtr prepare_source(const char *source) {
-  SPIPlanPtr plan = SPI_prepare_cursor(source, 0, nullptr, CURSOR_OPT_PARALLEL_OK);
-  if (plan == nullptr)
-    elog(ERROR, "SPI_prepare_cursor failed: %s", SPI_result_code_string(SPI_result));
-  if (!SPI_is_cursor_plan(plan))
-    ereport(ERROR,
-            (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-             errmsg("source must be one query that yields rows"), errdetail("It is: %s", source)));
-  return plan;
-}
-
-// Runs the source to its end into the loader. Row-level security is an error rather than a
-// filter: hidden rows would be missing names.
-void run_source(const char *source, Loader *loader) {
-  const int nesting = NewGUCNestLevel();
-  set_config_option("row_security", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
-                    false);
-  SPIPlanPtr plan = prepare_source(source);
-  SPIExecuteOptions options{};
-  options.dest = &loader->receiver;
-  const int result = SPI_execute_plan_extended(plan, &options);
-  if (result < 0) elog(ERROR, "SPI_execute_plan failed: %s", SPI_result_code_string(result));
-  SPI_freeplan(plan);
-  AtEOXact_GUC(true, nesting);
-}
-
-// The extension's type bloomfilter; `function` is any of its functions.
-Oid value_type_of(Oid function) {
-  return GetSysCacheOid2(TYPENAMENSP, static_cast<AttrNumber>(Anum_pg_type_oid),
-                         CStringGetDatum("bloomfilter"),
-                         ObjectIdGetDatum(get_func_namespace(function)));
-}
-
-// Writes the rows of a range of chunks, or of empty ones where it has no bits.
-void write_rows(Relation relation, const ChunkRange &range, BulkInsertState bulk) {
-  Datum values[2];
-  bool nulls[2] = {false, false};
-  VarBit *bits = new_chunk_value();
-  values[1] = VarBitPGetDatum(bits);
-  for (int32 i = 0; i < range.count; ++i) {
-    CHECK_FOR_INTERRUPTS();
-    values[0] = Int32GetDatum(range.first + i);
-    if (range.bits != nullptr)
-      std::memcpy(VARBITS(bits), range.bits + static_cast<Size>(i) * kChunkBytes, kChunkBytes);
-    HeapTuple tuple = heap_form_tuple(RelationGetDescr(relation), values, nulls);
-    heap_insert(relation, tuple, GetCurrentCommandId(true), HEAP_INSERT_SKIP_FSM, bulk);
-    heap_freetuple(tuple);
-  }
-  pfree(bits);
-}
-
-float8 items_in(const ChunkRange &range) {
-  float8 items = 0;
-  for (int32 i = 0; i < range.count; ++i) {
-    const ChunkView chunk(range.bits + static_cast<Size>(i) * kChunkBytes, kChunkBytes);
-    items += estimated_items(static_cast<float8>(popcount(chunk)), kChunkBits, kTableHashes);
-  }
-  return items;
-}
-
-// Writes all rows of a new filter table from what `source` yields. The source is run once for each
-// maintenance_work_mem full of chunks. Returns about how many different items it yielded.
-float8 load_source(Relation relation, const Header &header, const char *source, Oid value_type,
-                   BulkInsertState bulk) {
-  MemoryContext context =
-      AllocSetContextCreate(CurrentMemoryContext, "bloomfilter load", ALLOCSET_DEFAULT_SIZES);
-  MemoryContext caller = MemoryContextSwitchTo(context);
-  Loader loader{};
-  loader.receiver.receiveSlot = receive_row;
-  loader.receiver.rStartup = start_source;
-  loader.receiver.rShutdown = end_source;
-  loader.receiver.rDestroy = end_source;
-  loader.header = header;
-  loader.filter = RelationGetRelationName(relation);
-  loader.value_type = value_type;
-  loader.row_context = AllocSetContextCreate(context, "bloomfilter row", ALLOCSET_SMALL_SIZES);
-  // One chunk is one kilobyte, the unit of maintenance_work_mem.
-  const int32 most = Min(header.chunks, maintenance_work_mem);
-  const Size bytes = static_cast<Size>(most) * kChunkBytes;
-  loader.range.bits = static_cast<uint8 *>(allocate_bits(bytes));
-  float8 items = 0;
-  for (int32 first = 0; first < header.chunks; first += loader.range.count) {
-    loader.range.first = first;
-    loader.range.count = Min(most, header.chunks - first);
-    if (first > 0) std::memset(loader.range.bits, 0, bytes);
-    loader.queue.start(header, loader.range);
-    run_source(source, &loader);
-    loader.queue.flush();
-    items += items_in(loader.range);
-    write_rows(relation, loader.range, bulk);
-  }
-  MemoryContextSwitchTo(caller);
-  MemoryContextDelete(context);
-  return items;
-}
-
-// Writes all rows of a new filter table, final and in order: with the names of `source`, where
-// one is given, else empty. Returns about how many different items there are.
-float8 load(Relation relation, int32 chunks, Normalization normalization, const char *source,
-            Oid value_type) {
-  BulkInsertState bulk = GetBulkInsertState();
-  float8 items = 0;
-  if (source == nullptr) {
-    write_rows(relation, {nullptr, 0, chunks}, bulk);
-  } else {
-    const Header header = {kTableHashes, log2_of_chunk_bits(kChunkBits), normalization, chunks, 0};
-    items = load_source(relation, header, source, value_type, bulk);
-  }
-  FreeBulkInsertState(bulk);
-  CommandCounterIncrement();
-  return items;
 }
 
 // ---- bloom_create
@@ -291,14 +59,6 @@ int32 chunks_argument(FunctionCallInfo fcinfo, int argument, float8 capacity, fl
   return chunks;
 }
 
-// A lone word is a table's name given for a query.
-void require_query(const char *source) {
-  if (std::strpbrk(source, " \t\r\n(") == nullptr)
-    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-                    errmsg("source must be a query, not \"%s\"", source),
-                    errhint("For example: select username from users")));
-}
-
 // Makes the empty table where the caller would: in the first schema of its search path, unless
 // the name says another.
 Oid create_table(const char *name) {
@@ -307,16 +67,8 @@ Oid create_table(const char *name) {
   if (isTempNamespace(schema))
     ereport(ERROR, (errcode(ERRCODE_INVALID_TABLE_DEFINITION),
                     errmsg("a Bloom filter cannot be temporary")));
-  const char *name_there = quote_qualified_identifier(get_namespace_name(schema), range->relname);
-  execute(
-      psprintf("create table %s (chunk pg_catalog.int4 not null, bits pg_catalog.bit(%d) not "
-               "null) with (fillfactor = %d)",
-               name_there, kChunkBits, kFillFactor));
-  // Nobody plans by statistics of random bits, and while analyze gathers them its snapshot keeps
-  // adds from being HOT: a million of them, with autovacuum every four seconds, made the table grow
-  // by 6.9 %, and now by 0.1.
-  execute(psprintf("alter table %s alter chunk set statistics 0, alter bits set statistics 0",
-                   name_there));
+  make_chunk_table(quote_qualified_identifier(get_namespace_name(schema), range->relname),
+                   InvalidOid);
   return get_relname_relid(range->relname, schema);
 }
 
@@ -410,7 +162,9 @@ Settings settings_to_change(FunctionCallInfo fcinfo, const char *function) {
   // Before the lock: nobody else may stop the adds.
   require_owner(relid);
   const OpenFilter filter = open_filter(relid, ShareRowExclusiveLock, ACL_NO_RIGHTS);
-  const Settings settings = filter.settings();
+  Settings settings = filter.settings();
+  // Of a rebuild that broke off nothing is needed any more.
+  if (!rebuild_runs(*filter.table)) settings.journal = InvalidOid;
   close_filter(filter);
   return settings;
 }
@@ -441,20 +195,26 @@ BLOOM_SQL_FUNCTION(bloom_create) {
   const Normalization normalization =
       normalization_named(text_argument(fcinfo, 3, "normalization"));
   const char *source = PG_ARGISNULL(4) ? nullptr : text_argument(fcinfo, 4, "source");
-  if (source != nullptr) require_query(source);
   const bool ready = source != nullptr || (!PG_ARGISNULL(5) && PG_GETARG_BOOL(5));
   const int32 chunks = chunks_argument(fcinfo, 6, capacity, fp_rate);
 
+  const Oid caller = fcinfo->flinfo->fn_oid;
   SPI_connect();
+  if (source != nullptr) require_source(source, caller);
   const Oid relid = create_table(name);
   Relation relation = table_open(relid, AccessExclusiveLock);
   Settings settings = new_settings(relid, chunks, normalization, capacity, fp_rate);
   settings.state = ready ? State::kReady : State::kLoading;
-  settings.items_at_build =
-      load(relation, chunks, normalization, source, value_type_of(fcinfo->flinfo->fn_oid));
+  const Header header = table_header(chunks, normalization);
+  if (source == nullptr)
+    write_empty_rows(relation, chunks);
+  else
+    settings.items_at_build = load_rows(relation, header, [&](const ChunkRange &range) {
+      read_source(source, caller, RelationGetRelationName(relation), header, range);
+    });
   table_close(relation, NoLock);
   execute(psprintf("alter table %s add primary key (chunk)", qualified_name(relid)));
-  store_settings(relid, settings, fcinfo->flinfo->fn_oid);
+  store_settings(relid, settings, caller);
   SPI_finish();
   tell_how_it_was_made(get_rel_name(relid), settings, source != nullptr);
   PG_RETURN_OID(relid);

@@ -167,12 +167,13 @@ enum Key {
   kDatabase,
   kRelation,
   kFailover,
+  kJournal,
   kKeys
 };
-constexpr const char *kKeyNames[] = {"layout",   "chunks",       "normalization", "state",
-                                     "canary",   "canary_ascii", "stamp",         "capacity",
-                                     "fp_rate",  "items",        "built_at",      "system",
-                                     "timeline", "database",     "relation",      "failover"};
+constexpr const char *kKeyNames[] = {
+    "layout",   "chunks",   "normalization", "state",    "canary",   "canary_ascii",
+    "stamp",    "capacity", "fp_rate",       "items",    "built_at", "system",
+    "timeline", "database", "relation",      "failover", "journal"};
 static_assert(lengthof(kKeyNames) == kKeys);
 constexpr const char *kStateNames[] = {"loading", "ready", "suspended"};
 constexpr const char *kFailoverNames[] = {"suspend", "trust"};
@@ -244,6 +245,8 @@ bool parse_setting(Key key, std::string_view text, Settings *settings) {
       return parse_number(text, &settings->origin.relation);
     case kFailover:
       return parse_name(text, kFailoverNames, &settings->trust_failover);
+    case kJournal:
+      return parse_number(text, &settings->journal);
     case kKeys:
       break;
   }
@@ -464,6 +467,7 @@ char *settings_arguments(const Settings &settings) {
       psprintf("%u", settings.origin.database),
       psprintf("%u", settings.origin.relation),
       kFailoverNames[settings.trust_failover],
+      psprintf("%u", settings.journal),
   };
   static_assert(lengthof(values) == kKeys);
   StringInfoData arguments;

@@ -52,6 +52,7 @@ struct Settings {
   float8 items_at_build;
   TimestampTz built_at;
   Origin origin;
+  Oid journal;  // of the rebuild that runs, or that broke off; 0 where there is none
 };
 
 // Where a filter table keeps what; found once a relcache entry.

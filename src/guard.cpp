@@ -3,6 +3,7 @@
 
 #include "chunk_row.hpp"
 #include "filter_table.hpp"
+#include "journal.hpp"
 
 using namespace bloomfilter;
 
@@ -44,7 +45,14 @@ BLOOM_SQL_FUNCTION(bloom_guard) {
                     errmsg("bloom_guard must be called before update or delete for each row")));
   if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event)) refuse(relation, "delete a chunk of");
 
-  const Shape &shape = require_filter(relation)->shape;
+  const FilterTable *table = require_filter(relation);
+  if (rebuild_runs(*table))
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("cannot update Bloom filter \"%s\" while it is being rebuilt",
+                           RelationGetRelationName(relation)),
+                    errdetail("The bits would be missing from the new one."),
+                    errhint("Use bloom_add, whose names the rebuild takes over.")));
+  const Shape &shape = table->shape;
   HeapTuple old = data->tg_trigtuple;
   HeapTuple changed = data->tg_newtuple;
   if (chunk_number(relation, shape, old) != chunk_number(relation, shape, changed))

@@ -6,6 +6,7 @@
 #include "bloomfilter/sizing.hpp"
 #include "chunk_row.hpp"
 #include "filter_table.hpp"
+#include "journal.hpp"
 #include "popcount.hpp"
 
 using namespace bloomfilter;
@@ -57,7 +58,9 @@ Reading read_chunks(Relation relation, FilterTable *table, int32 sample) {
 
 const char *status_of(const FilterTable &table, const Reading &reading) {
   if (reading.damage != nullptr) return reading.damage;
+  if (rebuild_runs(table)) return rebuild_status(table);
   if (const char *reason = suspension_reason(table)) return reason;
+  if (const char *status = rebuild_status(table)) return status;
   if (table.agreement == Agreement::kAsciiOnly)
     return "normalisation changed: only ASCII is denied";
   if (table.agreement == Agreement::kNone) return "normalisation changed: nothing is denied";
@@ -69,11 +72,13 @@ const char *advice_on(const FilterTable &table, const Reading &reading) {
   const Settings &settings = table.settings;
   const float8 saturation = settings.capacity > 0 ? reading.items / settings.capacity : 0;
   if (reading.damage != nullptr || settings.canary_lost || table.agreement != Agreement::kFull)
-    return "make the filter anew from its source";
+    return "call bloom_rebuild";
+  if (rebuild_runs(table)) return nullptr;
   if (suspension_reason(table) != nullptr) return "once every name is in, call bloom_resume";
-  if (saturation > 1) return "over its capacity: make a larger filter";
-  if (saturation > 0.8) return "nearly full: plan a larger filter";
-  if (reading.fp_rate > settings.fp_rate) return "over its rate: make a larger filter";
+  if (rebuild_status(table) != nullptr && !RecoveryInProgress()) return "call bloom_rebuild again";
+  if (saturation > 1) return "over its capacity: call bloom_rebuild";
+  if (saturation > 0.8) return "nearly full: plan a bloom_rebuild";
+  if (reading.fp_rate > settings.fp_rate) return "over its rate: call bloom_rebuild";
   return nullptr;
 }
 

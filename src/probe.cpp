@@ -11,6 +11,7 @@
 #include "chunk_row.hpp"
 #include "chunk_write.hpp"
 #include "filter_table.hpp"
+#include "journal.hpp"
 #include "normalize.hpp"
 
 using namespace bloomfilter;
@@ -96,10 +97,10 @@ std::span<Placed> allocate_places(size_t count) {
 }
 
 // The places of the elements of an array that are not null and that `wanted` says true of, in their
-// order.
-template <typename Wanted>
+// order. `hashed` is told the digests, a batch at a time.
+template <typename Wanted, typename Hashed>
 std::span<Placed> place_items(const OpenFilter &filter, const Datum *items, const bool *nulls,
-                              int count, Wanted wanted) {
+                              int count, Wanted wanted, Hashed hashed) {
   constexpr size_t kBatch = 64;
   std::array<std::string_view, kBatch> batch;
   std::array<int32, kBatch> ordinals;
@@ -109,6 +110,7 @@ std::span<Placed> place_items(const OpenFilter &filter, const Datum *items, cons
   const auto flush = [&] {
     CHECK_FOR_INTERRUPTS();
     hash_items(filter.settings().normalization, {batch.data(), pending}, digests.data());
+    hashed(std::span<const Digest>(digests.data(), pending));
     for (size_t i = 0; i < pending; ++i) places[placed++] = place(filter, digests[i], ordinals[i]);
     pending = 0;
   };
@@ -237,7 +239,8 @@ BLOOM_SQL_FUNCTION(bloom_might_contain_many) {
   bool *nulls;
   int count = deconstruct_texts(array, &items, &nulls);
   const std::span<Placed> places = place_items(
-      filter, items, nulls, count, [&](std::string_view item) { return may_deny(filter, item); });
+      filter, items, nulls, count, [&](std::string_view item) { return may_deny(filter, item); },
+      [](std::span<const Digest>) {});
   std::fill_n(items, count, BoolGetDatum(true));
   visit_by_chunk(filter, places, [&](std::span<const Placed> in_chunk) {
     check_in_chunk(filter, in_chunk, [&](const Placed &item, bool maybe) {
@@ -260,7 +263,9 @@ BLOOM_SQL_FUNCTION(bloom_add) {
   }
   const std::string_view item = text_view(PG_GETARG_TEXT_PP(1));
   require_addable(filter, item);
-  const Placed placed = place(filter, item);
+  const Digest digest = hash_item(filter.settings().normalization, item);
+  write_journal(filter, {&digest, 1});
+  const Placed placed = place(filter, digest, 0);
   const int64 added = add_to_chunk(filter, {&placed, 1});
   const bool is_new = added > 0 && knows_new_names(filter);
   close_filter(filter);
@@ -280,11 +285,13 @@ BLOOM_SQL_FUNCTION(bloom_add_many) {
   Datum *items;
   bool *nulls;
   const int count = deconstruct_texts(PG_GETARG_ARRAYTYPE_P(1), &items, &nulls);
-  const std::span<Placed> places =
-      place_items(filter, items, nulls, count, [&](std::string_view item) {
+  const std::span<Placed> places = place_items(
+      filter, items, nulls, count,
+      [&](std::string_view item) {
         require_addable(filter, item);
         return true;
-      });
+      },
+      [&](std::span<const Digest> digests) { write_journal(filter, digests); });
   int64 added = 0;
   visit_by_chunk(filter, places, [&](std::span<const Placed> in_chunk) {
     added += add_to_chunk(filter, in_chunk);

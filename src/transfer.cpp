@@ -6,6 +6,7 @@
 
 #include "chunk_value.hpp"
 #include "chunk_write.hpp"
+#include "journal.hpp"
 #include "popcount.hpp"
 #include "value.hpp"
 
@@ -35,6 +36,12 @@ ChunkView chunk_at(std::span<const uint8> bits, int32 chunk) {
 BLOOM_SQL_FUNCTION(bloom_merge) {
   const OpenFilter filter = open_for_add(fcinfo, "bloom_merge()");
   const ValueView value = value_argument(fcinfo, 1);
+  if (rebuild_runs(*filter.table))
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("cannot merge into Bloom filter \"%s\" while it is being rebuilt",
+                           filter.name()),
+                    errdetail("The bits would be missing from the new one."),
+                    errhint("Merge when the rebuild is done, or use bloom_add_many.")));
   require_agreement(filter);
   const int32 factor = require_mergeable(value.header, filter.settings().chunks,
                                          filter.settings().normalization, filter.name());
