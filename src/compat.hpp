@@ -40,14 +40,21 @@ inline bool compat_lock_held_by_me(const LOCKTAG &tag, LOCKMODE mode) {
 #endif
 }
 
-// The process of a virtual transaction; 0 where it has none, being prepared or gone.
-inline int compat_process_of(const VirtualTransactionId &transaction) {
+// The process of a virtual transaction; null where it has none, being prepared or gone.
+inline const PGPROC *compat_process_of(const VirtualTransactionId &transaction) {
 #if PG_VERSION_NUM >= 170000
-  const PGPROC *process = ProcNumberGetProc(transaction.procNumber);
+  return ProcNumberGetProc(transaction.procNumber);
 #else
-  const PGPROC *process = BackendIdGetProc(transaction.backendId);
+  return BackendIdGetProc(transaction.backendId);
 #endif
-  return process == nullptr ? 0 : process->pid;
+}
+
+inline Oid compat_primary_key(Relation relation) {
+#if PG_VERSION_NUM >= 180000
+  return RelationGetPrimaryKeyIndex(relation, false);
+#else
+  return RelationGetPrimaryKeyIndex(relation);
+#endif
 }
 
 inline TM_Result compat_heap_update(Relation relation, ItemPointer old, HeapTuple updated,
@@ -88,7 +95,14 @@ inline TableScanDesc compat_table_beginscan(Relation relation, Snapshot snapshot
 inline RelFileLocator compat_locator(Relation relation) {
   return relation->rd_locator;
 }
+inline RelFileNumber compat_file_number(Relation relation) {
+  return relation->rd_locator.relNumber;
+}
 #else
+using RelFileNumber = Oid;
+inline RelFileNumber compat_file_number(Relation relation) {
+  return relation->rd_node.relNode;
+}
 inline RelFileNode compat_locator(Relation relation) {
   return relation->rd_node;
 }

@@ -38,19 +38,21 @@ void store_settings(Oid relid, const Settings &settings, Oid caller) {
   ForceSyncCommit();
 }
 
+const char *work_table_name(Oid relid, const char *purpose) {
+  return ChooseRelationName("bloom", psprintf("%u", relid), purpose, get_rel_namespace(relid),
+                            false);
+}
+
 void require_owner(Oid relid) {
   if (!compat_owns_relation(relid))
     aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
 }
 
-void make_chunk_table(const char *quoted_name, Oid tablespace) {
+void make_chunk_table(const char *quoted_name, const char *options) {
   execute(
       psprintf("create table %s (chunk pg_catalog.int4 not null, bits pg_catalog.bit(%d) not null) "
-               "with (fillfactor = %d)%s",
-               quoted_name, kChunkBits, kFillFactor,
-               OidIsValid(tablespace)
-                   ? psprintf(" tablespace %s", quote_identifier(get_tablespace_name(tablespace)))
-                   : ""));
+               "using heap with (fillfactor = %d)%s",
+               quoted_name, kChunkBits, kFillFactor, options));
   // Nobody plans by statistics of random bits, and while analyze gathers them its snapshot keeps
   // adds from being HOT: a million of them, with autovacuum every four seconds, made the table grow
   // by 6.9 %, and now by 0.1.

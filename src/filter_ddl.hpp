@@ -14,12 +14,16 @@ void execute(const char *command);
 // The relation's name, qualified and quoted.
 const char *qualified_name(Oid relid);
 
+// A name that is free in the relation's schema, for a table that a rebuild of it needs for a while:
+// bloom_OID_purpose, or with a number behind.
+const char *work_table_name(Oid relid, const char *purpose);
+
 // Raises 42501 unless the current role owns the relation.
 void require_owner(Oid relid);
 
-// Makes an empty table of chunks under a name that is quoted already, without its primary key, in
-// that tablespace or, where there is none, the default one. No rows: they come before the key.
-void make_chunk_table(const char *quoted_name, Oid tablespace);
+// Makes an empty table of chunks under a name that is quoted already, with these words at the end
+// of the statement. Without its primary key: the rows come first.
+void make_chunk_table(const char *quoted_name, const char *options);
 
 // Writes the guard with these settings; `caller` is any function of the extension. Every session
 // learns of it through its relation cache.

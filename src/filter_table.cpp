@@ -167,13 +167,14 @@ enum Key {
   kDatabase,
   kRelation,
   kFailover,
+  kExcess,
   kJournal,
   kKeys
 };
 constexpr const char *kKeyNames[] = {
     "layout",   "chunks",   "normalization", "state",    "canary",   "canary_ascii",
     "stamp",    "capacity", "fp_rate",       "items",    "built_at", "system",
-    "timeline", "database", "relation",      "failover", "journal"};
+    "timeline", "database", "relation",      "failover", "excess",   "journal"};
 static_assert(lengthof(kKeyNames) == kKeys);
 constexpr const char *kStateNames[] = {"loading", "ready", "suspended"};
 constexpr const char *kFailoverNames[] = {"suspend", "trust"};
@@ -245,6 +246,8 @@ bool parse_setting(Key key, std::string_view text, Settings *settings) {
       return parse_number(text, &settings->origin.relation);
     case kFailover:
       return parse_name(text, kFailoverNames, &settings->trust_failover);
+    case kExcess:
+      return parse_number(text, &settings->excess_items);
     case kJournal:
       return parse_number(text, &settings->journal);
     case kKeys:
@@ -467,6 +470,7 @@ char *settings_arguments(const Settings &settings) {
       psprintf("%u", settings.origin.database),
       psprintf("%u", settings.origin.relation),
       kFailoverNames[settings.trust_failover],
+      psprintf("%.0f", settings.excess_items),
       psprintf("%u", settings.journal),
   };
   static_assert(lengthof(values) == kKeys);

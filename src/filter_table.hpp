@@ -52,6 +52,9 @@ struct Settings {
   float8 items_at_build;
   TimestampTz built_at;
   Origin origin;
+  // How many items the bits tell of that are not there: where a filter has grown, each old item's
+  // bits are there twice.
+  float8 excess_items;
   Oid journal;  // of the rebuild that runs, or that broke off; 0 where there is none
 };
 

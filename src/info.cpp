@@ -58,9 +58,9 @@ Reading read_chunks(Relation relation, FilterTable *table, int32 sample) {
 
 const char *status_of(const FilterTable &table, const Reading &reading) {
   if (reading.damage != nullptr) return reading.damage;
-  if (rebuild_runs(table)) return rebuild_status(table);
+  if (const char *status = running_rebuild(table)) return status;
   if (const char *reason = suspension_reason(table)) return reason;
-  if (const char *status = rebuild_status(table)) return status;
+  if (const char *status = broken_rebuild(table)) return status;
   if (table.agreement == Agreement::kAsciiOnly)
     return "normalisation changed: only ASCII is denied";
   if (table.agreement == Agreement::kNone) return "normalisation changed: nothing is denied";
@@ -73,9 +73,9 @@ const char *advice_on(const FilterTable &table, const Reading &reading) {
   const float8 saturation = settings.capacity > 0 ? reading.items / settings.capacity : 0;
   if (reading.damage != nullptr || settings.canary_lost || table.agreement != Agreement::kFull)
     return "call bloom_rebuild";
-  if (rebuild_runs(table)) return nullptr;
+  if (running_rebuild(table) != nullptr) return nullptr;
   if (suspension_reason(table) != nullptr) return "once every name is in, call bloom_resume";
-  if (rebuild_status(table) != nullptr && !RecoveryInProgress()) return "call bloom_rebuild again";
+  if (broken_rebuild(table) != nullptr && !RecoveryInProgress()) return "call bloom_rebuild again";
   if (saturation > 1) return "over its capacity: call bloom_rebuild";
   if (saturation > 0.8) return "nearly full: plan a bloom_rebuild";
   if (reading.fp_rate > settings.fp_rate) return "over its rate: call bloom_rebuild";
@@ -130,7 +130,9 @@ Datum describe(FunctionCallInfo fcinfo, Relation relation, FilterTable *table, i
   set_text(kNormalization, normalization_name(settings.normalization));
   nulls[kCapacity] = nulls[kSaturation] = settings.capacity == 0;
   values[kCapacity] = Float8GetDatum(settings.capacity);
-  values[kItems] = Float8GetDatum(std::round(reading.items));
+  // Of a filter that has grown the bits tell of more items than there are; how full it is they tell
+  // rightly.
+  values[kItems] = Float8GetDatum(Max(std::round(reading.items - settings.excess_items), 0.0));
   if (!nulls[kSaturation]) values[kSaturation] = Float8GetDatum(reading.items / settings.capacity);
   values[kTargetFpRate] = Float8GetDatum(settings.fp_rate);
   values[kFpRate] = Float8GetDatum(reading.fp_rate);

@@ -8,9 +8,10 @@
 namespace bloomfilter {
 namespace {
 
-// Lock tags of a relation's rebuild: an object of pg_class with a subobject that no column has. The
-// first is the rebuild itself, the others its phases.
-constexpr uint16 kRebuildLock = 0xB100;
+// Lock tags: objects of pg_class with a subobject that no column has. Of the filter the first is
+// the rebuild itself, the others are its phases; of the journal the first says that its rebuild
+// runs. Not that of the filter: the journal that a restored dump names is another's.
+constexpr uint16 kRebuildLock = 0x7B00;
 
 constexpr const char *kPhaseNames[] = {"opening", "waiting for sign-ups under way",
                                        "reading the source", "writing", "swapping"};
@@ -49,10 +50,10 @@ Datum digest_datum(const Digest &digest, pg_uuid_t *uuid) {
   return UUIDPGetDatum(uuid);
 }
 
-uint32 *copy_xids(MemoryContext context, const TransactionId *xids, Size count) {
+TransactionId *copy_xids(MemoryContext context, const TransactionId *xids, Size count) {
   auto *copy = static_cast<TransactionId *>(
       MemoryContextAlloc(context, sizeof(TransactionId) * Max(count, 1)));
-  std::memcpy(copy, xids, sizeof(TransactionId) * count);
+  if (count > 0) std::memcpy(copy, xids, sizeof(TransactionId) * count);
   return copy;
 }
 
@@ -62,9 +63,11 @@ void move_mark(JournalMark *mark, MemoryContext context, Snapshot snapshot) {
     pfree(mark->snapshot.subxip);
   }
   mark->snapshot = *snapshot;
+  // Where they overflowed a copy has no subtransactions, whatever it counts.
+  if (snapshot->suboverflowed) mark->snapshot.subxcnt = 0;
   mark->snapshot.xip = copy_xids(context, snapshot->xip, snapshot->xcnt);
   mark->snapshot.subxip =
-      copy_xids(context, snapshot->subxip, static_cast<Size>(Max(snapshot->subxcnt, 0)));
+      copy_xids(context, snapshot->subxip, static_cast<Size>(mark->snapshot.subxcnt));
   mark->valid = true;
 }
 
@@ -91,30 +94,41 @@ void enter_phase(Oid relid, Phase phase) {
   LockAcquire(&tag, ExclusiveLock, true, false);
 }
 
-void end_rebuild(Oid relid) {
+void end_rebuild(Oid relid, Oid journal) {
   release_phases(relid);
-  const LOCKTAG tag = rebuild_tag(relid, 0);
-  LockRelease(&tag, ExclusiveLock, true);
+  for (const Oid locked : {relid, journal}) {
+    const LOCKTAG tag = rebuild_tag(locked, 0);
+    LockRelease(&tag, ExclusiveLock, true);
+  }
 }
 
 bool rebuild_runs(const FilterTable &table) {
-  return OidIsValid(table.settings.journal) && table.settings.origin.relation == table.relid &&
-         !RecoveryInProgress() && is_held(rebuild_tag(table.relid, 0));
+  const Oid journal = table.settings.journal;
+  return OidIsValid(journal) && !RecoveryInProgress() && is_held(rebuild_tag(journal, 0));
 }
 
-const char *rebuild_status(const FilterTable &table) {
-  if (!OidIsValid(table.settings.journal)) return nullptr;
-  // The primary's locks are not to be seen on a standby.
-  if (RecoveryInProgress()) return "ready: a rebuild runs on the primary, or broke off";
-  if (!rebuild_runs(table)) return "rebuild broken off";
+const char *running_rebuild(const FilterTable &table) {
+  if (RecoveryInProgress() || !is_held(rebuild_tag(table.relid, 0))) return nullptr;
   for (int phase = 0; phase <= static_cast<int>(Phase::kSwapping); ++phase)
     if (is_held(phase_tag(table.relid, static_cast<Phase>(phase))))
       return psprintf("rebuilding: %s", kPhaseNames[phase]);
   return "rebuilding";
 }
 
+const char *broken_rebuild(const FilterTable &table) {
+  if (!OidIsValid(table.settings.journal)) return nullptr;
+  // The primary's locks are not to be seen on a standby.
+  return RecoveryInProgress() ? "ready: a rebuild runs on the primary, or broke off"
+                              : "rebuild broken off";
+}
+
 void write_journal(const OpenFilter &filter, std::span<const Digest> digests) {
   if (likely(!OidIsValid(filter.settings().journal)) || !rebuild_runs(*filter.table)) return;
+  if (compat_lock_held_by_me(rebuild_tag(filter.settings().journal, 0), ExclusiveLock))
+    ereport(ERROR,
+            (errcode(ERRCODE_OBJECT_IN_USE),
+             errmsg("cannot add to Bloom filter \"%s\" from within its rebuild", filter.name()),
+             errhint("The source of a rebuild should only read.")));
   Relation journal = try_relation_open(filter.settings().journal, RowExclusiveLock);
   if (journal == nullptr)
     ereport(ERROR,
@@ -135,18 +149,30 @@ void write_journal(const OpenFilter &filter, std::span<const Digest> digests) {
 
 Oid make_journal(Oid relid) {
   const Oid schema = get_rel_namespace(relid);
-  const char *name = psprintf("bloom_journal_%u", relid);
+  const char *name = work_table_name(relid, "journal");
   // Unlogged: after a crash there is no rebuild that it could be of.
   execute(
-      psprintf("create unlogged table %s (digest pg_catalog.uuid not null) "
+      psprintf("create unlogged table %s (digest pg_catalog.uuid not null) using heap "
                "with (autovacuum_enabled = false)",
                quote_qualified_identifier(get_namespace_name(schema), name)));
   return get_relname_relid(name, schema);
 }
 
+void hold_journal(Oid journal) {
+  const LOCKTAG tag = rebuild_tag(journal, 0);
+  LockAcquire(&tag, ExclusiveLock, true, false);
+}
+
 int64 read_journal(Oid journal_relid, JournalMark *mark, MemoryContext context, ApplyDigest apply,
                    void *argument) {
   Relation journal = table_open(journal_relid, AccessShareLock);
+  if (mark->valid && mark->file != compat_file_number(journal))
+    ereport(ERROR,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+             errmsg("journal \"%s\" was rewritten or emptied", RelationGetRelationName(journal)),
+             errdetail("What was added meanwhile may be missing from it."),
+             errhint("Begin the rebuild again.")));
+  mark->file = compat_file_number(journal);
   Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
   TableScanDesc scan = compat_table_beginscan(journal, snapshot);
   TupleTableSlot *slot = table_slot_create(journal, nullptr);
@@ -154,7 +180,8 @@ int64 read_journal(Oid journal_relid, JournalMark *mark, MemoryContext context, 
   while (table_scan_getnextslot(scan, ForwardScanDirection, slot)) {
     CHECK_FOR_INTERRUPTS();
     HeapTuple entry = ExecFetchSlotHeapTuple(slot, false, nullptr);
-    if (was_applied(*mark, HeapTupleHeaderGetXmin(entry->t_data))) continue;
+    // The raw one: an entry that was frozen since has come since all the same.
+    if (was_applied(*mark, HeapTupleHeaderGetRawXmin(entry->t_data))) continue;
     bool is_null;
     const pg_uuid_t *uuid = DatumGetUUIDP(slot_getattr(slot, 1, &is_null));
     apply(argument, digest_from_bytes(std::span<const unsigned char, 16>(uuid->data, 16)));

@@ -20,15 +20,16 @@ enum class Phase : uint16 { kOpening, kWaiting, kReading, kWriting, kSwapping };
 // It is held over commits, until end_rebuild or an error.
 bool begin_rebuild(Oid relid);
 void enter_phase(Oid relid, Phase phase);
-void end_rebuild(Oid relid);
+void end_rebuild(Oid relid, Oid journal);
 
 // Whether the rebuild whose journal the settings name still runs. One that does not will never run
 // on: another begins with another journal. The caller holds a lock of the filter that keeps
 // settings from changing, or does not mind.
 bool rebuild_runs(const FilterTable &table);
 
-// What bloom_info says of it: null where there is no journal.
-const char *rebuild_status(const FilterTable &table);
+// What bloom_info says of a rebuild of the filter, one that runs or one that broke off; else null.
+const char *running_rebuild(const FilterTable &table);
+const char *broken_rebuild(const FilterTable &table);
 
 // Writes down what is being added to a filter that is open for adds, where a rebuild runs: also
 // items whose bits are all there, since those bits may be others', and leave.
@@ -37,10 +38,15 @@ void write_journal(const OpenFilter &filter, std::span<const Digest> digests);
 // Makes a journal for the relation, inside an SPI connection. Returns its OID.
 Oid make_journal(Oid relid);
 
+// Takes the lock that says that the journal's rebuild runs, until end_rebuild or an error. Before
+// the journal is committed.
+void hold_journal(Oid journal);
+
 // Which journal entries were applied, for the next time: those that had committed at some moment.
 struct JournalMark {
   SnapshotData snapshot;  // a copy, with arrays of its own; not registered
   bool valid;
+  RelFileNumber file;  // of the journal: another was emptied by hand
 };
 
 // Calls apply(argument, digest) for each entry that has committed, but not for those that `mark`

@@ -46,7 +46,10 @@ struct Rebuild {
   float8 fp_rate;      // 0: as it is
   float8 min_share;
   const char *name;
-  float8 old_items;
+  float8 old_items;  // about how many the filter holds
+  float8 old_tale;   // how many its bits tell of: more where it has grown
+  int32 old_chunks;
+  State old_state;
   int32 chunks;
   Normalization normalization;
   Oid journal;
@@ -75,6 +78,18 @@ void pause_for(int64 milliseconds) {
   }
 }
 
+// Autovacuum gives way to whoever has waited for its lock for deadlock_timeout. A rebuild never
+// waits that long, and so asks for it, as the server does.
+void ask_autovacuum_to_give_way(const PGPROC *process) {
+  if (process == nullptr) return;
+  LWLockAcquire(ProcArrayLock, LW_SHARED);
+  const uint8 flags = ProcGlobal->statusFlags[process->pgxactoff];
+  const int pid = process->pid;
+  LWLockRelease(ProcArrayLock);
+  if ((flags & PROC_IS_AUTOVACUUM) && !(flags & PROC_VACUUM_FOR_WRAPAROUND) && pid != 0)
+    kill(pid, SIGINT);
+}
+
 // The process of a transaction that holds the relation in the way of `mode` and does not let go of
 // it soon; -1 for a prepared one, 0 for none.
 int lasting_holder(Oid relid, LOCKMODE mode) {
@@ -88,8 +103,9 @@ int lasting_holder(Oid relid, LOCKMODE mode) {
   for (int i = 0; i < before_count; ++i)
     for (int j = 0; j < after_count; ++j)
       if (VirtualTransactionIdEquals(before[i], after[j])) {
-        const int process = compat_process_of(before[i]);
-        return process == 0 ? -1 : process;
+        const PGPROC *process = compat_process_of(before[i]);
+        ask_autovacuum_to_give_way(process);
+        return process == nullptr || process->pid == 0 ? -1 : process->pid;
       }
   return 0;
 }
@@ -128,14 +144,16 @@ bool attempt(Oid relid, LOCKMODE mode, Work work) {
 }
 
 // Has work() done under the lock, trying until it comes; each try is short, and none makes anybody
-// wait behind who holds the relation for long. Raises 55P03 after ten minutes.
-template <typename Work>
-void under_lock(const Rebuild &rebuild, LOCKMODE mode, Work work) {
+// wait behind who holds the relation for long in the way of `strongest`, which work() will ask for.
+// meanwhile() is done between tries. Raises 55P03 after ten minutes.
+template <typename Work, typename Meanwhile>
+void under_lock(const Rebuild &rebuild, LOCKMODE mode, LOCKMODE strongest, Work work,
+                Meanwhile meanwhile) {
   const TimestampTz end =
       TimestampTzPlusMilliseconds(GetCurrentTimestamp(), kGiveUpSeconds * INT64CONST(1000));
   int told = 0;
   for (;;) {
-    const int holder = lasting_holder(rebuild.relid, mode);
+    const int holder = lasting_holder(rebuild.relid, strongest);
     if (holder == 0 && attempt(rebuild.relid, mode, work)) return;
     const char *who = holder > 0   ? psprintf("process %d", holder)
                       : holder < 0 ? "a prepared transaction"
@@ -153,6 +171,7 @@ void under_lock(const Rebuild &rebuild, LOCKMODE mode, Work work) {
     }
     next_transaction();
     pause_for(kRetryMilliseconds);
+    meanwhile();
   }
 }
 
@@ -182,8 +201,10 @@ bool exists(const char *query) {
 // A subscriber would not learn of the exchange, and go on with other rows.
 void refuse_published(const Rebuild &rebuild) {
   if (exists(psprintf("select from pg_catalog.pg_publication where puballtables union all "
-                      "select from pg_catalog.pg_publication_rel where prrelid = %u union all "
-                      "select from pg_catalog.pg_publication_namespace where pnnspid = %u",
+                      "select from pg_catalog.pg_publication_rel "
+                      "where prrelid operator(pg_catalog.=) %u::pg_catalog.oid union all "
+                      "select from pg_catalog.pg_publication_namespace "
+                      "where pnnspid operator(pg_catalog.=) %u::pg_catalog.oid",
                       rebuild.relid, get_rel_namespace(rebuild.relid))))
     ereport(ERROR,
             (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -201,19 +222,23 @@ void drop_table(Oid relid) {
 
 // The journal and the shadow of a rebuild that broke off, if they still hang on the filter.
 void drop_leftovers(const Rebuild &rebuild) {
-  const int result = SPI_execute(
-      psprintf(
-          "select c.oid from pg_catalog.pg_depend d join pg_catalog.pg_class c on c.oid = d.objid "
-          "where d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass "
-          "and d.refclassid = d.classid and d.refobjid = %u and d.deptype = 'a' "
-          "and c.relkind = 'r' and c.relname in ('bloom_journal_%u', 'bloom_shadow_%u')",
-          rebuild.relid, rebuild.relid, rebuild.relid),
-      false, 0);
+  const int result =
+      SPI_execute(psprintf("select c.oid from pg_catalog.pg_depend d join pg_catalog.pg_class c "
+                           "on c.oid operator(pg_catalog.=) d.objid "
+                           "where d.classid operator(pg_catalog.=) %u::pg_catalog.oid "
+                           "and d.refclassid operator(pg_catalog.=) d.classid "
+                           "and d.refobjid operator(pg_catalog.=) %u::pg_catalog.oid "
+                           "and d.deptype operator(pg_catalog.=) 'a'::pg_catalog.\"char\" "
+                           "and c.relkind operator(pg_catalog.=) 'r'::pg_catalog.\"char\" "
+                           "and c.relname operator(pg_catalog.~) '^bloom_[0-9]+_(journal|shadow)'",
+                           RelationRelationId, rebuild.relid),
+                  false, 0);
   if (result != SPI_OK_SELECT) elog(ERROR, "SPI_execute: %s", SPI_result_code_string(result));
-  for (uint64 i = 0; i < SPI_processed; ++i) {
+  const uint64 count = SPI_processed;
+  const SPITupleTable *rows = SPI_tuptable;
+  for (uint64 i = 0; i < count; ++i) {
     bool is_null;
-    drop_table(
-        DatumGetObjectId(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &is_null)));
+    drop_table(DatumGetObjectId(SPI_getbinval(rows->vals[i], rows->tupdesc, 1, &is_null)));
   }
   CommandCounterIncrement();
 }
@@ -226,7 +251,8 @@ void hang_on(Oid table, Oid filter) {
   recordDependencyOn(&dependent, &referenced, DEPENDENCY_AUTO);
 }
 
-// About how many items the filter holds. A chunk that is missing is no reason not to make it anew.
+// About how many items the filter's bits tell of. A chunk that is missing is no reason not to make
+// it anew.
 float8 items_of(const OpenFilter &filter) {
   float8 items = 0;
   for (int32 chunk = 0; chunk < filter.settings().chunks; ++chunk) {
@@ -241,9 +267,14 @@ float8 items_of(const OpenFilter &filter) {
   return items;
 }
 
+// A capacity with a zero too many should not fill the disk.
+constexpr float8 kMaxUnaskedBytes = 16.0 * 1024 * 1024 * 1024;
+
 // Decides on capacity, rate and chunks of the new filter, from what is asked for and what there is.
 void decide_size(Rebuild *rebuild, const Settings &old) {
   rebuild->normalization = old.normalization;
+  rebuild->old_chunks = old.chunks;
+  rebuild->old_state = old.state;
   if (rebuild->source == nullptr) {
     if (old.chunks > kMaxChunks / 2)
       ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -257,7 +288,7 @@ void decide_size(Rebuild *rebuild, const Settings &old) {
   const bool keeps_rate = rebuild->fp_rate == 0 || rebuild->fp_rate == old.fp_rate;
   if (rebuild->fp_rate == 0) rebuild->fp_rate = old.fp_rate;
   if (rebuild->capacity == 0 && old.capacity > 0 &&
-      rebuild->old_items > kNearlyFull * old.capacity) {
+      rebuild->old_tale > kNearlyFull * old.capacity) {
     rebuild->capacity = std::ceil(2 * rebuild->old_items);
     ereport(NOTICE, (errmsg("Bloom filter \"%s\" holds about %.0f of %.0f items: it is rebuilt for "
                             "%.0f",
@@ -270,20 +301,38 @@ void decide_size(Rebuild *rebuild, const Settings &old) {
                     errmsg("the capacity of Bloom filter \"%s\" is not known", rebuild->name),
                     errhint("Give capacity with fp_rate.")));
   rebuild->chunks = keeps_size ? old.chunks : table_chunks(rebuild->capacity, rebuild->fp_rate);
+  const float8 bytes = table_bytes_on_disk(rebuild->chunks);
+  if (bytes > kMaxUnaskedBytes && rebuild->chunks / 2 > old.chunks)
+    ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+                    errmsg("a filter for %.0f items at a rate of %g takes %.0f GB on disk",
+                           rebuild->capacity, rebuild->fp_rate, bytes / 1e9),
+                    errhint("If that is what you want, call bloom_grow first, until it is half as "
+                            "large.")));
+}
+
+[[noreturn]] void made_anew(const Rebuild &rebuild) {
+  ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                  errmsg("Bloom filter \"%s\" was made anew during its rebuild", rebuild.name)));
+  pg_unreachable();
 }
 
 // From the commit of this on every add is written to the journal.
 void open_journal(Rebuild *rebuild) {
-  under_lock(*rebuild, ShareRowExclusiveLock, [&] {
+  const auto open = [&] {
     const OpenFilter filter = open_filter(rebuild->relid, ShareRowExclusiveLock, ACL_NO_RIGHTS);
     Settings settings = filter.settings();
     close_filter(filter);
+    if (settings.chunks != rebuild->old_chunks || settings.normalization != rebuild->normalization)
+      made_anew(*rebuild);
     drop_leftovers(*rebuild);
     rebuild->journal = make_journal(rebuild->relid);
     hang_on(rebuild->journal, rebuild->relid);
+    rebuild->old_state = settings.state;
     settings.journal = rebuild->journal;
     store_settings(rebuild->relid, settings, rebuild->caller);
-  });
+  };
+  under_lock(*rebuild, ShareRowExclusiveLock, ShareRowExclusiveLock, open, [] {});
+  hold_journal(rebuild->journal);
   next_transaction();
 }
 
@@ -293,9 +342,7 @@ Settings settings_meanwhile(const Rebuild &rebuild, LOCKMODE mode) {
   const OpenFilter filter = open_filter(rebuild.relid, mode, ACL_NO_RIGHTS);
   const Settings settings = filter.settings();
   close_filter(filter);
-  if (settings.journal != rebuild.journal)
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("Bloom filter \"%s\" was made anew during its rebuild", rebuild.name)));
+  if (settings.journal != rebuild.journal) made_anew(rebuild);
   return settings;
 }
 
@@ -336,14 +383,33 @@ void require_enough(const Rebuild &rebuild, float8 items) {
                                                 : 0.0)));
 }
 
+// The primary key of a relation that is locked, if weakly.
+Oid primary_key_of(Oid relid) {
+  Relation relation = table_open(relid, AccessShareLock);
+  const Oid index = compat_primary_key(relation);
+  table_close(relation, NoLock);
+  return index;
+}
+
+// The name, quoted, of the tablespace that a relation is in.
+const char *tablespace_of(Oid relid) {
+  const Oid tablespace = get_rel_tablespace(relid);
+  return quote_identifier(
+      get_tablespace_name(OidIsValid(tablespace) ? tablespace : MyDatabaseTableSpace));
+}
+
 // Makes the shadow table, with all that the source yields and all that was added until now. Returns
 // about how many items it holds.
 float8 write_shadow(Rebuild *rebuild) {
   settings_meanwhile(*rebuild, AccessShareLock);
   const Oid schema = get_rel_namespace(rebuild->relid);
-  const char *name = psprintf("bloom_shadow_%u", rebuild->relid);
+  const char *name = work_table_name(rebuild->relid, "shadow");
+  // Where the filter is, whatever the session's defaults say.
   make_chunk_table(quote_qualified_identifier(get_namespace_name(schema), name),
-                   get_rel_tablespace(rebuild->relid));
+                   psprintf(" tablespace %s", tablespace_of(rebuild->relid)));
+  // While it is vacuumed it could not be exchanged. The option does not go over to the filter.
+  execute(psprintf("alter table %s set (autovacuum_enabled = false)",
+                   quote_qualified_identifier(get_namespace_name(schema), name)));
   rebuild->shadow = get_relname_relid(name, schema);
   hang_on(rebuild->shadow, rebuild->relid);
   Relation shadow = table_open(rebuild->shadow, AccessExclusiveLock);
@@ -362,7 +428,8 @@ float8 write_shadow(Rebuild *rebuild) {
   table_close(shadow, NoLock);
   require_enough(*rebuild, items);
   enter_phase(rebuild->relid, Phase::kWriting);
-  execute(psprintf("alter table %s add primary key (chunk)", qualified_name(rebuild->shadow)));
+  execute(psprintf("alter table %s add primary key (chunk) using index tablespace %s",
+                   qualified_name(rebuild->shadow), tablespace_of(primary_key_of(rebuild->relid))));
   next_transaction();
   return items;
 }
@@ -441,45 +508,61 @@ void exchange_files(Oid one_relid, Oid other_relid) {
   CommandCounterIncrement();
 }
 
-Oid primary_key_of(Oid relid) {
-  Relation relation = table_open(relid, NoLock);
-  const Oid index = RelationGetPrimaryKeyIndex(relation);
-  table_close(relation, NoLock);
-  return index;
-}
-
-// Puts the shadow's files in the place of the filter's, whose lock keeps everybody out.
+// Puts the shadow's files in the place of the filter's. The filter's own lock comes last: nobody is
+// to wait behind it while another of these does not come.
 void exchange(const Rebuild &rebuild) {
+  const Oid index = primary_key_of(rebuild.relid), shadow_index = primary_key_of(rebuild.shadow);
+  for (const Oid relid : {rebuild.shadow, shadow_index, rebuild.journal, rebuild.relid, index})
+    LockRelationOid(relid, AccessExclusiveLock);
   Relation relation = table_open(rebuild.relid, NoLock);
   CheckTableNotInUse(relation, "rebuild");
   table_close(relation, NoLock);
-  LockRelationOid(rebuild.shadow, AccessExclusiveLock);
-  const Oid index = primary_key_of(rebuild.relid), shadow_index = primary_key_of(rebuild.shadow);
-  LockRelationOid(index, AccessExclusiveLock);
-  LockRelationOid(shadow_index, AccessExclusiveLock);
   exchange_files(rebuild.relid, rebuild.shadow);
   exchange_files(index, shadow_index);
 }
 
-void swap(Rebuild *rebuild, float8 items) {
-  // Adds are locked out first, for the rest of the journal; checks only for the exchange itself.
-  under_lock(*rebuild, ShareRowExclusiveLock, [&] {
-    Settings settings = settings_meanwhile(*rebuild, ShareRowExclusiveLock);
-    drain_journal(rebuild);
-    LockRelationOid(rebuild->relid, AccessExclusiveLock);
-    exchange(*rebuild);
-    const bool trusts_failover = settings.trust_failover;
-    const State state = settings.state;
-    settings = new_settings(rebuild->relid, rebuild->chunks, rebuild->normalization,
-                            rebuild->capacity, rebuild->fp_rate);
-    settings.trust_failover = trusts_failover;
-    settings.items_at_build = std::round(items);
+// The settings of the filter as it is from the swap on.
+Settings settings_after(const Rebuild &rebuild, const Settings &before, float8 items) {
+  if (rebuild.source == nullptr) {
     // What a filter lacks it lacks when it has grown, too.
-    if (rebuild->source == nullptr) settings.state = state;
-    store_settings(rebuild->relid, settings, rebuild->caller);
+    Settings settings = before;
+    settings.chunks = rebuild.chunks;
+    settings.capacity = rebuild.capacity;
+    settings.excess_items = 2 * rebuild.old_tale - rebuild.old_items;
+    settings.journal = InvalidOid;
+    return settings;
+  }
+  Settings settings = new_settings(rebuild.relid, rebuild.chunks, rebuild.normalization,
+                                   rebuild.capacity, rebuild.fp_rate);
+  settings.trust_failover = before.trust_failover;
+  settings.items_at_build = std::round(items);
+  // Who suspended it while it was rebuilt may have had a reason that the rebuild does not cure.
+  if (before.state == State::kSuspended && rebuild.old_state != State::kSuspended)
+    settings.state = State::kSuspended;
+  return settings;
+}
+
+// Exchanges files and settings. Adds are locked out first, for the rest of the journal; checks only
+// for the exchange itself.
+void swap(Rebuild *rebuild, float8 items) {
+  const auto exchange_all = [&] {
+    const Settings before = settings_meanwhile(*rebuild, ShareRowExclusiveLock);
+    refuse_published(*rebuild);
+    drain_journal(rebuild);
+    exchange(*rebuild);
+    const Settings after = settings_after(*rebuild, before, items);
+    store_settings(rebuild->relid, after, rebuild->caller);
     drop_table(rebuild->shadow);
     drop_table(rebuild->journal);
-  });
+    if (after.state == State::kSuspended)
+      ereport(NOTICE, (errmsg("Bloom filter \"%s\" stays suspended", rebuild->name),
+                       errhint("Once every name is in, call bloom_resume.")));
+  };
+  const auto drain = [&] {
+    drain_journal(rebuild);
+    next_transaction();
+  };
+  under_lock(*rebuild, ShareRowExclusiveLock, AccessExclusiveLock, exchange_all, drain);
   next_transaction();
 }
 
@@ -519,6 +602,16 @@ void require_growable(const OpenFilter &filter) {
                   errhint("Rebuild it from its source.")));
 }
 
+// The shadow's columns are (chunk, bits) and no others, and its rows take the filter's place.
+void require_plain_columns(const OpenFilter &filter) {
+  const Shape &shape = filter.table->shape;
+  if (shape.chunk_attribute == 1 && shape.bits_attribute == 2) return;
+  ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                  errmsg("cannot rebuild \"%s\"", filter.name()),
+                  errdetail("Its columns are not (chunk, bits) in this order from the first on."),
+                  errhint("Make another filter with bloom_create.")));
+}
+
 void run(Rebuild *rebuild, int64 grace_milliseconds) {
   SPI_connect_ext(SPI_OPT_NONATOMIC);
   rebuild->context = CurrentMemoryContext;
@@ -528,11 +621,13 @@ void run(Rebuild *rebuild, int64 grace_milliseconds) {
   const OpenFilter filter = open_filter(rebuild->relid, AccessShareLock, ACL_NO_RIGHTS);
   require_owner(rebuild->relid);
   rebuild->name = pstrdup(filter.name());
+  require_plain_columns(filter);
   if (rebuild->source == nullptr) require_growable(filter);
   refuse_published(*rebuild);
   take_rebuild_lock(*rebuild);
   enter_phase(rebuild->relid, Phase::kOpening);
-  rebuild->old_items = items_of(filter);
+  rebuild->old_tale = items_of(filter);
+  rebuild->old_items = Max(rebuild->old_tale - filter.settings().excess_items, 0.0);
   decide_size(rebuild, filter.settings());
   close_filter(filter);
   next_transaction();
@@ -555,7 +650,7 @@ void run(Rebuild *rebuild, int64 grace_milliseconds) {
   }
   say_phase(*rebuild, Phase::kSwapping, "swapping");
   swap(rebuild, items);
-  end_rebuild(rebuild->relid);
+  end_rebuild(rebuild->relid, rebuild->journal);
   ereport(NOTICE, (errmsg("Bloom filter \"%s\" holds about %.0f items in %d chunks", rebuild->name,
                           items, rebuild->chunks)));
   SPI_finish();
