@@ -2,6 +2,7 @@
 // beside checks and adds. See DESIGN.md, section 8.
 #include "pg.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -24,11 +25,15 @@ namespace {
 // A lock that does not come in this time is given up, so that nobody queues behind the request for
 // longer.
 constexpr const char *kLockTimeout = "50ms";
+// Between tries, at first and at most.
+constexpr int kFirstRetryMilliseconds = 100;
 constexpr int kRetryMilliseconds = 1000;
 constexpr int kGiveUpSeconds = 600;
 
-// Who holds a lock for this long is not waited for in the queue at all.
-constexpr int kBriefMilliseconds = 20;
+// Who holds a lock through so many looks, so far apart, is not waited for in the queue at all. On a
+// busy machine a transaction may take long for being pushed aside.
+constexpr int kLooks = 6;
+constexpr int kLookMilliseconds = 20;
 
 // As long as more entries than this come while the journal is applied, it is applied again before
 // adds are locked out.
@@ -90,24 +95,38 @@ void ask_autovacuum_to_give_way(const PGPROC *process) {
     kill(pid, SIGINT);
 }
 
+// The transactions that hold the relation in the way of `mode`, *count of them.
+const VirtualTransactionId *holders_of(Oid relid, LOCKMODE mode, int *count) {
+  LOCKTAG tag;
+  SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
+  return GetLockConflicts(&tag, mode, count);
+}
+
+bool is_among(const VirtualTransactionId &one, const VirtualTransactionId *others, int count) {
+  return std::any_of(others, others + count, [&](const VirtualTransactionId &other) {
+    return VirtualTransactionIdEquals(one, other);
+  });
+}
+
 // The process of a transaction that holds the relation in the way of `mode` and does not let go of
 // it soon; -1 for a prepared one, 0 for none.
 int lasting_holder(Oid relid, LOCKMODE mode) {
-  LOCKTAG tag;
-  SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
-  int before_count, after_count;
-  const VirtualTransactionId *before = GetLockConflicts(&tag, mode, &before_count);
-  if (before_count == 0) return 0;
-  pause_for(kBriefMilliseconds);
-  const VirtualTransactionId *after = GetLockConflicts(&tag, mode, &after_count);
-  for (int i = 0; i < before_count; ++i)
-    for (int j = 0; j < after_count; ++j)
-      if (VirtualTransactionIdEquals(before[i], after[j])) {
-        const PGPROC *process = compat_process_of(before[i]);
-        ask_autovacuum_to_give_way(process);
-        return process == nullptr || process->pid == 0 ? -1 : process->pid;
-      }
-  return 0;
+  int count;
+  auto *lasting = const_cast<VirtualTransactionId *>(holders_of(relid, mode, &count));
+  for (int look = 1; look < kLooks && count > 0; ++look) {
+    pause_for(kLookMilliseconds);
+    int now_count;
+    const VirtualTransactionId *now = holders_of(relid, mode, &now_count);
+    count = static_cast<int>(std::remove_if(lasting, lasting + count,
+                                            [&](const VirtualTransactionId &one) {
+                                              return !is_among(one, now, now_count);
+                                            }) -
+                             lasting);
+  }
+  if (count == 0) return 0;
+  const PGPROC *process = compat_process_of(lasting[0]);
+  ask_autovacuum_to_give_way(process);
+  return process == nullptr || process->pid == 0 ? -1 : process->pid;
 }
 
 // Runs work() in a subtransaction that holds the lock. False if that lock, or one that work() asks
@@ -152,6 +171,7 @@ void under_lock(const Rebuild &rebuild, LOCKMODE mode, LOCKMODE strongest, Work 
   const TimestampTz end =
       TimestampTzPlusMilliseconds(GetCurrentTimestamp(), kGiveUpSeconds * INT64CONST(1000));
   int told = 0;
+  int64 retry = kFirstRetryMilliseconds;
   for (;;) {
     const int holder = lasting_holder(rebuild.relid, strongest);
     if (holder == 0 && attempt(rebuild.relid, mode, work)) return;
@@ -170,7 +190,8 @@ void under_lock(const Rebuild &rebuild, LOCKMODE mode, LOCKMODE strongest, Work 
               (errmsg("waiting for %s, which holds Bloom filter \"%s\"", who, rebuild.name)));
     }
     next_transaction();
-    pause_for(kRetryMilliseconds);
+    pause_for(retry);
+    retry = Min(2 * retry, kRetryMilliseconds);
     meanwhile();
   }
 }
