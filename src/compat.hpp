@@ -23,7 +23,7 @@ namespace bloomfilter {
 #endif
 
 // byteain: false where `context` took a soft error.
-inline bool compat_byteain(char *text, [[maybe_unused]] fmNodePtr context, Datum *bytes) {
+inline bool compat_byteain(char *text, [[maybe_unused]] struct Node *context, Datum *bytes) {
 #if PG_VERSION_NUM >= 160000
   return DirectInputFunctionCallSafe(byteain, text, InvalidOid, -1, context, bytes);
 #else

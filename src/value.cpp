@@ -82,8 +82,8 @@ void tell_normalization(const Header &header) {
 }
 
 std::span<const uint8> slice_of(varlena *stored, Size offset, Size size) {
-  const std::span<const uint8> slice = bytes_of(
-      PG_DETOAST_DATUM_SLICE(stored, static_cast<int32>(offset), static_cast<int32>(size)));
+  const std::span<const uint8> slice = bytes_of(PG_DETOAST_DATUM_SLICE(
+      PointerGetDatum(stored), static_cast<int32>(offset), static_cast<int32>(size)));
   if (slice.size() != size) damaged_value(FormatError::kLength);
   return slice;
 }
