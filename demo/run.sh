@@ -157,6 +157,19 @@ execute might_contain('grace_1');
 execute might_contain('grace_1');
 SQL
 
+  step "Deleted names leave by a rebuild, beside checks and adds" <<'SQL'
+delete from users where username like 'ken%';
+call bloom_rebuild('username_filter', 'select username from users', grace => '0', min_share => 0.8);
+select count(*) filter (where bloom_might_contain('username_filter', 'ken_' || 10 * i + 9)) as still_maybe
+from generate_series(0, 19999) i;
+SQL
+
+  step "The filter as a value: to be stored, united, shipped" <<'SQL'
+create table snapshot as select bloom_value('username_filter') as taken;
+select taken @> 'grace_1' as grace_1, taken @> 'zoe_2' as zoe_2, pg_size_pretty(pg_column_size(taken)::bigint)
+from snapshot;
+SQL
+
   step "The state of the filter" <<'SQL'
 select * from bloom_info('username_filter') \gx
 SQL

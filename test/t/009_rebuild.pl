@@ -130,7 +130,11 @@ ok($traffic_ended, 'no sign-up failed') or diag($traffic_err);
 unlike($traffic_err, qr/ERROR|aborted/, 'nor any statement');
 cmp_ok(value(q{select count(*) from users}), '>', 21000, 'there were many');
 is(denied(), '0', 'and nobody is denied');
-is(leftovers(), '0', 'nothing is left');
+is(leftovers(), '0', 'no table is left');
+value('checkpoint');
+is( value(q{select count(*) from pg_ls_dir((select 'base/' || oid from pg_database where datname = current_database())) file
+	where file ~ '^\d+$' and not exists (select from pg_class where pg_relation_filenode(oid) = file::oid)}),
+	'0', 'nor any file');
 
 # An add whose bits were all there: deleted last week, taken again during the rebuild.
 value(q{select bloom_add('f', 'taken again')});
