@@ -5,7 +5,9 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(usleep);
+use FindBin;
+use lib "$FindBin::RealBin/..";
+use Crash;
 
 my $rounds = $ENV{BLOOM_TEST_ALL} ? 20 : 5;
 my $names_a_client = 100_000;    # more than it adds before the server dies
@@ -41,22 +43,6 @@ sub start_client
 	return \%client;
 }
 
-# Ends every process of the server at once, so that none of them can tidy up, and waits until the
-# system has let go of them.
-sub kill_server
-{
-	my @processes = split /\n/, $node->safe_psql('postgres', 'select pid from pg_stat_activity');
-	push @processes, (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0];
-	$node->kill9;
-	kill 9, @processes;
-	for (1 .. 100 * $PostgreSQL::Test::Utils::timeout_default)
-	{
-		return unless kill 0, @processes;
-		usleep(10_000);
-	}
-	die 'the server does not die';
-}
-
 # Names of those given that a check denies.
 sub denied
 {
@@ -80,7 +66,7 @@ for my $round (1 .. $rounds)
 		pump_until($client->{run}, $timeout, \$client->{returned}, qr/_$some\n/)
 		  or die "client stopped early: $client->{errors}";
 	}
-	kill_server();
+	kill_server($node);
 	my @names;
 	for my $client (@clients)
 	{
@@ -100,7 +86,7 @@ $node->safe_psql('postgres', qq{
 update f set bits = bits | mask from username_bits('relied', $chunks) u where f.chunk = u.chunk});
 is($node->safe_psql('postgres', q{select bloom_add('f', 'relied')}),
 	'f', 'an add relies on an update');
-kill_server();
+kill_server($node);
 $node->start;
 is(denied(['relied']), '', 'and rightly so');
 

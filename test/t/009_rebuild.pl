@@ -5,6 +5,9 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/..";
+use Crash;
 
 my $all = $ENV{BLOOM_TEST_ALL};
 my $node = PostgreSQL::Test::Cluster->new('primary');
@@ -381,7 +384,7 @@ for my $phase ('waiting for sign-ups under way', 'reading the source', 'swapping
 	hold_phase($phase);
 	my @added = map { "$phase-$_" } 1 .. 50;
 	value("select bloom_add('f', '$_')") for @added;
-	$node->stop('immediate');
+	kill_server($node);
 	$node->start;
 	$_ = session() for $holder, $rebuild;
 	old_filter_serves($phase, 'crashed', 1);
