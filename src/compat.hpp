@@ -49,6 +49,16 @@ inline const PGPROC *compat_process_of(const VirtualTransactionId &transaction) 
 #endif
 }
 
+// Exchanges how many pages two entries of pg_class say are all frozen.
+inline void compat_swap_all_frozen([[maybe_unused]] Form_pg_class one,
+                                   [[maybe_unused]] Form_pg_class other) {
+#if PG_VERSION_NUM >= 180000
+  const int32 pages = one->relallfrozen;
+  one->relallfrozen = other->relallfrozen;
+  other->relallfrozen = pages;
+#endif
+}
+
 inline Oid compat_primary_key(Relation relation) {
 #if PG_VERSION_NUM >= 180000
   return RelationGetPrimaryKeyIndex(relation, false);

@@ -516,9 +516,7 @@ void exchange_files(Oid one_relid, Oid other_relid) {
   std::swap(a->relpages, b->relpages);
   std::swap(a->reltuples, b->reltuples);
   std::swap(a->relallvisible, b->relallvisible);
-#if PG_VERSION_NUM >= 180000
-  std::swap(a->relallfrozen, b->relallfrozen);
-#endif
+  compat_swap_all_frozen(a, b);
   std::swap(a->relfrozenxid, b->relfrozenxid);
   std::swap(a->relminmxid, b->relminmxid);
   CatalogTupleUpdate(catalog, &one->t_self, one);
@@ -558,8 +556,10 @@ Settings settings_after(const Rebuild &rebuild, const Settings &before, float8 i
   settings.trust_failover = before.trust_failover;
   settings.items_at_build = std::round(items);
   // Who suspended it while it was rebuilt may have had a reason that the rebuild does not cure.
-  if (before.state == State::kSuspended && rebuild.old_state != State::kSuspended)
+  if (before.state == State::kSuspended && rebuild.old_state != State::kSuspended) {
     settings.state = State::kSuspended;
+    settings.canary_lost = before.canary_lost;
+  }
   return settings;
 }
 
