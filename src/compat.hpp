@@ -59,6 +59,21 @@ inline void compat_swap_all_frozen([[maybe_unused]] Form_pg_class one,
 #endif
 }
 
+// After two relations have exchanged their files: the one's is new in this subtransaction, and the
+// other has what the one had.
+inline void compat_tell_exchanged(Relation one, Relation other) {
+  other->rd_createSubid = one->rd_createSubid;
+#if PG_VERSION_NUM >= 160000
+  other->rd_newRelfilelocatorSubid = one->rd_newRelfilelocatorSubid;
+  other->rd_firstRelfilelocatorSubid = one->rd_firstRelfilelocatorSubid;
+  RelationAssumeNewRelfilelocator(one);
+#else
+  other->rd_newRelfilenodeSubid = one->rd_newRelfilenodeSubid;
+  other->rd_firstRelfilenodeSubid = one->rd_firstRelfilenodeSubid;
+  RelationAssumeNewRelfilenode(one);
+#endif
+}
+
 inline Oid compat_primary_key(Relation relation) {
 #if PG_VERSION_NUM >= 180000
   return RelationGetPrimaryKeyIndex(relation, false);
@@ -105,14 +120,7 @@ inline TableScanDesc compat_table_beginscan(Relation relation, Snapshot snapshot
 inline RelFileLocator compat_locator(Relation relation) {
   return relation->rd_locator;
 }
-inline RelFileNumber compat_file_number(Relation relation) {
-  return relation->rd_locator.relNumber;
-}
 #else
-using RelFileNumber = Oid;
-inline RelFileNumber compat_file_number(Relation relation) {
-  return relation->rd_node.relNode;
-}
 inline RelFileNode compat_locator(Relation relation) {
   return relation->rd_node;
 }

@@ -10,18 +10,15 @@
 #include "filter_ddl.hpp"
 #include "filter_table.hpp"
 #include "journal.hpp"
-#include "load.hpp"
 #include "normalize.hpp"
 #include "popcount.hpp"
+#include "row_writer.hpp"
 #include "size_arguments.hpp"
+#include "source.hpp"
 
 using namespace bloomfilter;
 
 namespace {
-
-// Beyond this much on disk a filter is made only where its chunks are given: a capacity with a
-// zero too many should not fill the disk.
-constexpr float8 kMaxUnaskedBytes = 16.0 * 1024 * 1024 * 1024;
 
 float8 capacity_argument(FunctionCallInfo fcinfo, int argument, const char *function) {
   if (PG_ARGISNULL(argument))
@@ -69,6 +66,16 @@ Oid create_table(const char *name) {
                     errmsg("a Bloom filter cannot be temporary")));
   make_chunk_table(quote_qualified_identifier(get_namespace_name(schema), range->relname), "");
   return get_relname_relid(range->relname, schema);
+}
+
+// Writes the rows of a new table from what the source yields. Returns about how many items.
+float8 load_source(Relation relation, const char *source, Oid caller, int32 chunks,
+                   Normalization normalization) {
+  SourceSpool *spool = open_spool(normalization, chunks, false);
+  read_source(source, caller, RelationGetRelationName(relation), spool);
+  const float8 items = write_spooled_rows(relation, spool, chunks);
+  close_spool(spool);
+  return items;
 }
 
 void tell_how_it_was_made(const char *name, const Settings &settings, bool loaded) {
@@ -163,7 +170,7 @@ Settings settings_to_change(FunctionCallInfo fcinfo, const char *function) {
   const OpenFilter filter = open_filter(relid, ShareRowExclusiveLock, ACL_NO_RIGHTS);
   Settings settings = filter.settings();
   // Of a rebuild that broke off nothing is needed any more.
-  if (!rebuild_runs(*filter.table)) settings.journal = InvalidOid;
+  if (!rebuild_runs(*filter.table)) settings.journal = 0;
   close_filter(filter);
   return settings;
 }
@@ -204,13 +211,10 @@ BLOOM_SQL_FUNCTION(bloom_create) {
   Relation relation = table_open(relid, AccessExclusiveLock);
   Settings settings = new_settings(relid, chunks, normalization, capacity, fp_rate);
   settings.state = ready ? State::kReady : State::kLoading;
-  const Header header = table_header(chunks, normalization);
   if (source == nullptr)
-    write_empty_rows(relation, chunks);
+    write_rows(relation, {nullptr, 0, chunks});
   else
-    settings.items_at_build = load_rows(relation, header, [&](const ChunkRange &range) {
-      read_source(source, caller, RelationGetRelationName(relation), header, range);
-    });
+    settings.items_at_build = load_source(relation, source, caller, chunks, normalization);
   table_close(relation, NoLock);
   execute(psprintf("alter table %s add primary key (chunk)", qualified_name(relid)));
   store_settings(relid, settings, caller);

@@ -446,6 +446,17 @@ void require_filter_shape(Relation relation, Shape *shape) {
   raise(relation, problem);
 }
 
+void require_plain_columns(Relation relation) {
+  Shape shape;
+  if (RelationGetDescr(relation)->natts == 2 && !columns_problem(relation, &shape) &&
+      shape.chunk_attribute == 1)
+    return;
+  ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                  errmsg("cannot write the rows of \"%s\"", RelationGetRelationName(relation)),
+                  errdetail("Its columns are not (chunk, bits) in this order from the first on."),
+                  errhint("Make another filter with bloom_create.")));
+}
+
 bool has_guard(Relation relation) {
   return find_guard(CopyTriggerDesc(relation->trigdesc), kGuardTrigger) != nullptr;
 }

@@ -55,7 +55,7 @@ struct Settings {
   // How many items the bits tell of that are not there: where a filter has grown, each old item's
   // bits are there twice.
   float8 excess_items;
-  Oid journal;  // of the rebuild that runs, or that broke off; 0 where there is none
+  uint32 journal;  // of the rebuild that runs, or that broke off; 0 where there is none
 };
 
 // Where a filter table keeps what; found once a relcache entry.
@@ -124,6 +124,10 @@ const char *suspension_reason(const FilterTable &table);
 // Raises 42809 unless the relation, which has no guard yet, can be a filter table. Fills in all
 // of the shape but rows_a_page.
 void require_filter_shape(Relation relation, Shape *shape);
+
+// Raises 55000 unless the relation's columns are (chunk, bits), and never were others: what is
+// written to it row by row, without the executor, has just these.
+void require_plain_columns(Relation relation);
 
 // Whether the relation has the guard trigger, whatever its state.
 bool has_guard(Relation relation);

@@ -1,17 +1,27 @@
 #include "pg.hpp"
 
-#include <cstring>
+extern "C" {
+#include "catalog/pg_tablespace_d.h"
+#include "storage/fd.h"
+}
 
-#include "filter_ddl.hpp"
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+
 #include "journal.hpp"
 
 namespace bloomfilter {
 namespace {
 
-// Lock tags: objects of pg_class with a subobject that no column has. Of the filter the first is
-// the rebuild itself, the others are its phases; of the journal the first says that its rebuild
-// runs. Not that of the filter: the journal that a restored dump names is another's.
+// Lock tags: objects of pg_class with a subobject that no column has. The first is the rebuild
+// itself, the others are its phases.
 constexpr uint16 kRebuildLock = 0x7B00;
+// The journal's lock says that its rebuild runs. The tag has the filter and the journal's number,
+// for the journal that a restored dump names is another's; no catalog has the filter's OID.
+constexpr uint16 kJournalLock = 0x7B10;
 
 constexpr const char *kPhaseNames[] = {"opening", "waiting for sign-ups under way",
                                        "reading the source", "writing", "swapping"};
@@ -27,6 +37,12 @@ LOCKTAG phase_tag(Oid relid, Phase phase) {
   return rebuild_tag(relid, 1 + static_cast<int>(phase));
 }
 
+LOCKTAG journal_tag(Oid relid, uint32 journal) {
+  LOCKTAG tag;
+  SET_LOCKTAG_OBJECT(tag, MyDatabaseId, relid, journal, kJournalLock);
+  return tag;
+}
+
 // Whether some session, this one perhaps, holds the lock.
 bool is_held(const LOCKTAG &tag) {
   if (compat_lock_held_by_me(tag, ExclusiveLock)) return true;
@@ -35,48 +51,69 @@ bool is_held(const LOCKTAG &tag) {
   return false;
 }
 
+void release_if_held(const LOCKTAG &tag) {
+  if (compat_lock_held_by_me(tag, ExclusiveLock)) LockRelease(&tag, ExclusiveLock, true);
+}
+
 void release_phases(Oid relid) {
-  for (int phase = 0; phase <= static_cast<int>(Phase::kSwapping); ++phase) {
-    const LOCKTAG tag = phase_tag(relid, static_cast<Phase>(phase));
-    if (compat_lock_held_by_me(tag, ExclusiveLock)) LockRelease(&tag, ExclusiveLock, true);
-  }
+  for (int phase = 0; phase <= static_cast<int>(Phase::kSwapping); ++phase)
+    release_if_held(phase_tag(relid, static_cast<Phase>(phase)));
 }
 
-Datum digest_datum(const Digest &digest, pg_uuid_t *uuid) {
+// Where the server keeps temporary files; a name that begins as theirs do is removed at its start.
+struct JournalPath {
+  char text[MAXPGPATH];
+  JournalPath(Oid relid, uint32 journal) {
+    char folder[MAXPGPATH];
+    TempTablespacePath(folder, DEFAULTTABLESPACE_OID);
+    snprintf(text, sizeof text, "%s/%s.bloom.%u.%u.%u", folder, PG_TEMP_FILE_PREFIX, MyDatabaseId,
+             relid, journal);
+  }
+};
+
+[[noreturn]] void journal_failed(const char *action, const char *path) {
+  const char *reason = strerror(errno);
+  ereport(ERROR, (errcode_for_file_access(),
+                  errmsg("could not %s journal file \"%s\": %s", action, path, reason)));
+  pg_unreachable();
+}
+
+[[noreturn]] void entries_missing(const char *path) {
+  ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                  errmsg("entries may be missing from journal file \"%s\"", path),
+                  errdetail("It was removed or cut short."), errhint("Begin the rebuild again.")));
+  pg_unreachable();
+}
+
+// An entry is the digest as md5() prints it. Its length divides that of a page: a write that the
+// disk cuts short ends between two entries.
+constexpr Size kEntryBytes = 16;
+
+void write_entry(const Digest &digest, uint8 *entry) {
   for (int i = 0; i < 8; ++i) {
-    uuid->data[i] = static_cast<uint8>(digest.hi >> (56 - 8 * i));
-    uuid->data[i + 8] = static_cast<uint8>(digest.lo >> (56 - 8 * i));
+    entry[i] = static_cast<uint8>(digest.hi >> (56 - 8 * i));
+    entry[i + 8] = static_cast<uint8>(digest.lo >> (56 - 8 * i));
   }
-  return UUIDPGetDatum(uuid);
 }
 
-TransactionId *copy_xids(MemoryContext context, const TransactionId *xids, Size count) {
-  auto *copy = static_cast<TransactionId *>(
-      MemoryContextAlloc(context, sizeof(TransactionId) * Max(count, 1)));
-  if (count > 0) std::memcpy(copy, xids, sizeof(TransactionId) * count);
-  return copy;
-}
-
-void move_mark(JournalMark *mark, MemoryContext context, Snapshot snapshot) {
-  if (mark->valid) {
-    pfree(mark->snapshot.xip);
-    pfree(mark->snapshot.subxip);
+// Appends to the file; false where there is none. Each writer's bytes stay together, since the
+// file is open for appending.
+bool append(const char *path, const uint8 *bytes, Size size) {
+  const int file = OpenTransientFile(path, O_WRONLY | O_APPEND | PG_BINARY);
+  if (file < 0 && errno == ENOENT) return false;
+  if (file < 0) journal_failed("open", path);
+  errno = 0;
+  const ssize_t written = write(file, bytes, size);
+  if (written != static_cast<ssize_t>(size)) {
+    const int error = written < 0 || errno != 0 ? errno : ENOSPC;
+    // Part of an entry would shift all that follow: the rebuild has to see that.
+    if (written > 0 && static_cast<Size>(written) % kEntryBytes != 0) unlink(path);
+    CloseTransientFile(file);
+    errno = error;
+    journal_failed("write to", path);
   }
-  mark->snapshot = *snapshot;
-  // Where they overflowed a copy has no subtransactions, whatever it counts.
-  if (snapshot->suboverflowed) mark->snapshot.subxcnt = 0;
-  mark->snapshot.xip = copy_xids(context, snapshot->xip, snapshot->xcnt);
-  mark->snapshot.subxip =
-      copy_xids(context, snapshot->subxip, static_cast<Size>(mark->snapshot.subxcnt));
-  mark->valid = true;
-}
-
-// Whether the entry had committed when the mark was set. Where a transaction's children overflowed
-// its snapshot that is not to be told: applied again, an entry does no harm.
-bool was_applied(const JournalMark &mark, TransactionId writer) {
-  if (!mark.valid || mark.snapshot.suboverflowed) return false;
-  auto *snapshot = const_cast<SnapshotData *>(&mark.snapshot);
-  return !XidInMVCCSnapshot(writer, snapshot);
+  if (CloseTransientFile(file) != 0) journal_failed("close", path);
+  return true;
 }
 
 }  // namespace
@@ -94,17 +131,15 @@ void enter_phase(Oid relid, Phase phase) {
   LockAcquire(&tag, ExclusiveLock, true, false);
 }
 
-void end_rebuild(Oid relid, Oid journal) {
+void end_rebuild(Oid relid, uint32 journal) {
   release_phases(relid);
-  for (const Oid locked : {relid, journal}) {
-    const LOCKTAG tag = rebuild_tag(locked, 0);
-    LockRelease(&tag, ExclusiveLock, true);
-  }
+  if (journal != 0) release_if_held(journal_tag(relid, journal));
+  release_if_held(rebuild_tag(relid, 0));
 }
 
 bool rebuild_runs(const FilterTable &table) {
-  const Oid journal = table.settings.journal;
-  return OidIsValid(journal) && !RecoveryInProgress() && is_held(rebuild_tag(journal, 0));
+  const uint32 journal = table.settings.journal;
+  return journal != 0 && !RecoveryInProgress() && is_held(journal_tag(table.relid, journal));
 }
 
 const char *running_rebuild(const FilterTable &table) {
@@ -116,83 +151,83 @@ const char *running_rebuild(const FilterTable &table) {
 }
 
 const char *broken_rebuild(const FilterTable &table) {
-  if (!OidIsValid(table.settings.journal)) return nullptr;
+  if (table.settings.journal == 0) return nullptr;
   // The primary's locks are not to be seen on a standby.
   return RecoveryInProgress() ? "ready: a rebuild runs on the primary, or broke off"
                               : "rebuild broken off";
 }
 
 void write_journal(const OpenFilter &filter, std::span<const Digest> digests) {
-  if (likely(!OidIsValid(filter.settings().journal)) || !rebuild_runs(*filter.table)) return;
-  if (compat_lock_held_by_me(rebuild_tag(filter.settings().journal, 0), ExclusiveLock))
-    ereport(ERROR,
-            (errcode(ERRCODE_OBJECT_IN_USE),
-             errmsg("cannot add to Bloom filter \"%s\" from within its rebuild", filter.name()),
-             errhint("The source of a rebuild should only read.")));
-  Relation journal = try_relation_open(filter.settings().journal, RowExclusiveLock);
-  if (journal == nullptr)
+  const uint32 journal = filter.settings().journal;
+  if (likely(journal == 0) || !rebuild_runs(*filter.table)) return;
+  const JournalPath path(filter.table->relid, journal);
+  constexpr size_t kBatch = 64;
+  std::array<uint8, kBatch * kEntryBytes> entries;
+  for (size_t first = 0; first < digests.size(); first += kBatch) {
+    const size_t count = Min(kBatch, digests.size() - first);
+    for (size_t i = 0; i < count; ++i)
+      write_entry(digests[first + i], entries.data() + i * kEntryBytes);
+    if (append(path.text, entries.data(), count * kEntryBytes)) continue;
+    // A rebuild that breaks off lets go of its lock before it removes the file.
+    if (!rebuild_runs(*filter.table)) return;
     ereport(ERROR,
             (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
              errmsg("the journal of the rebuild of Bloom filter \"%s\" is gone", filter.name()),
              errdetail("An add could not be kept."),
              errhint("Cancel the rebuild, and begin it again.")));
-  for (const Digest &digest : digests) {
-    pg_uuid_t uuid;
-    Datum values[1] = {digest_datum(digest, &uuid)};
-    bool nulls[1] = {false};
-    HeapTuple entry = heap_form_tuple(RelationGetDescr(journal), values, nulls);
-    heap_insert(journal, entry, GetCurrentCommandId(true), 0, nullptr);
-    heap_freetuple(entry);
   }
-  relation_close(journal, NoLock);
 }
 
-Oid make_journal(Oid relid) {
-  const Oid schema = get_rel_namespace(relid);
-  const char *name = work_table_name(relid, "journal");
-  // Unlogged: after a crash there is no rebuild that it could be of.
-  execute(
-      psprintf("create unlogged table %s (digest pg_catalog.uuid not null) using heap "
-               "with (autovacuum_enabled = false)",
-               quote_qualified_identifier(get_namespace_name(schema), name)));
-  return get_relname_relid(name, schema);
-}
-
-void hold_journal(Oid journal) {
-  const LOCKTAG tag = rebuild_tag(journal, 0);
+uint32 make_journal(Oid relid) {
+  uint32 journal = 0;
+  while (journal == 0)
+    if (!pg_strong_random(&journal, sizeof journal))
+      ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate random number")));
+  char folder[MAXPGPATH];
+  TempTablespacePath(folder, DEFAULTTABLESPACE_OID);
+  if (MakePGDirectory(folder) < 0 && errno != EEXIST) journal_failed("create folder of", folder);
+  const JournalPath path(relid, journal);
+  const int file = OpenTransientFile(path.text, O_CREAT | O_EXCL | O_WRONLY | PG_BINARY);
+  if (file < 0) journal_failed("create", path.text);
+  CloseTransientFile(file);
+  const LOCKTAG tag = journal_tag(relid, journal);
   LockAcquire(&tag, ExclusiveLock, true, false);
+  return journal;
 }
 
-int64 read_journal(Oid journal_relid, JournalMark *mark, MemoryContext context, ApplyDigest apply,
-                   void *argument) {
-  Relation journal = table_open(journal_relid, AccessShareLock);
-  if (mark->valid && mark->file != compat_file_number(journal))
-    ereport(ERROR,
-            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-             errmsg("journal \"%s\" was rewritten or emptied", RelationGetRelationName(journal)),
-             errdetail("What was added meanwhile may be missing from it."),
-             errhint("Begin the rebuild again.")));
-  mark->file = compat_file_number(journal);
-  Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-  TableScanDesc scan = compat_table_beginscan(journal, snapshot);
-  TupleTableSlot *slot = table_slot_create(journal, nullptr);
-  int64 applied = 0;
-  while (table_scan_getnextslot(scan, ForwardScanDirection, slot)) {
+void remove_journal(Oid relid, uint32 journal) {
+  const JournalPath path(relid, journal);
+  if (unlink(path.text) == 0 || errno == ENOENT) return;
+  const char *reason = strerror(errno);
+  ereport(LOG, (errcode_for_file_access(),
+                errmsg("could not remove journal file \"%s\": %s", path.text, reason)));
+}
+
+int64 read_journal(Oid relid, uint32 journal, int64 *position, ApplyDigest apply, void *argument) {
+  const JournalPath path(relid, journal);
+  const int file = OpenTransientFile(path.text, O_RDONLY | PG_BINARY);
+  if (file < 0 && errno == ENOENT) entries_missing(path.text);
+  if (file < 0) journal_failed("open", path.text);
+  struct stat status;
+  if (fstat(file, &status) != 0) journal_failed("read", path.text);
+  const auto size = static_cast<int64>(status.st_size);
+  if (size < *position || size % kEntryBytes != 0) entries_missing(path.text);
+  const int64 first = *position;
+  std::array<uint8, 512 * kEntryBytes> entries;
+  while (*position < size) {
     CHECK_FOR_INTERRUPTS();
-    HeapTuple entry = ExecFetchSlotHeapTuple(slot, false, nullptr);
-    // The raw one: an entry that was frozen since has come since all the same.
-    if (was_applied(*mark, HeapTupleHeaderGetRawXmin(entry->t_data))) continue;
-    bool is_null;
-    const pg_uuid_t *uuid = DatumGetUUIDP(slot_getattr(slot, 1, &is_null));
-    apply(argument, digest_from_bytes(std::span<const unsigned char, 16>(uuid->data, 16)));
-    ++applied;
+    const auto wanted =
+        static_cast<size_t>(Min(static_cast<int64>(entries.size()), size - *position));
+    const ssize_t got = pread(file, entries.data(), wanted, static_cast<off_t>(*position));
+    if (got < 0) journal_failed("read", path.text);
+    if (static_cast<size_t>(got) != wanted) entries_missing(path.text);
+    for (size_t i = 0; i < wanted; i += kEntryBytes)
+      apply(argument, digest_from_bytes(
+                          std::span<const unsigned char, kEntryBytes>(&entries[i], kEntryBytes)));
+    *position += got;
   }
-  ExecDropSingleTupleTableSlot(slot);
-  table_endscan(scan);
-  move_mark(mark, context, snapshot);
-  UnregisterSnapshot(snapshot);
-  table_close(journal, NoLock);
-  return applied;
+  CloseTransientFile(file);
+  return (size - first) / static_cast<int64>(kEntryBytes);
 }
 
 }  // namespace bloomfilter

@@ -1,4 +1,4 @@
-// What a rebuild and the adds beside it share: whether one runs, and its journal, a table of the
+// What a rebuild and the adds beside it share: whether one runs, and its journal, a file of the
 // digests of all that was added since it began.
 #ifndef BLOOMFILTER_JOURNAL_HPP
 #define BLOOMFILTER_JOURNAL_HPP
@@ -20,7 +20,9 @@ enum class Phase : uint16 { kOpening, kWaiting, kReading, kWriting, kSwapping };
 // It is held over commits, until end_rebuild or an error.
 bool begin_rebuild(Oid relid);
 void enter_phase(Oid relid, Phase phase);
-void end_rebuild(Oid relid, Oid journal);
+
+// Lets go of all locks of a rebuild; `journal` is 0 where it has none yet.
+void end_rebuild(Oid relid, uint32 journal);
 
 // Whether the rebuild whose journal the settings name still runs. One that does not will never run
 // on: another begins with another journal. The caller holds a lock of the filter that keeps
@@ -32,28 +34,22 @@ const char *running_rebuild(const FilterTable &table);
 const char *broken_rebuild(const FilterTable &table);
 
 // Writes down what is being added to a filter that is open for adds, where a rebuild runs: also
-// items whose bits are all there, since those bits may be others', and leave.
+// items whose bits are all there, since those bits may be others', and leave. What rolls back
+// afterwards stays in the journal; it makes a maybe too many.
 void write_journal(const OpenFilter &filter, std::span<const Digest> digests);
 
-// Makes a journal for the relation, inside an SPI connection. Returns its OID.
-Oid make_journal(Oid relid);
+// Makes a journal for a rebuild of the relation, and takes the lock that says that it runs. The
+// file is one of the server's temporary files, out of reach of SQL, and gone after a crash. Returns
+// its number, never 0.
+uint32 make_journal(Oid relid);
 
-// Takes the lock that says that the journal's rebuild runs, until end_rebuild or an error. Before
-// the journal is committed.
-void hold_journal(Oid journal);
+// Removes the file, which need not be there. After end_rebuild: an add may be about to write to it.
+void remove_journal(Oid relid, uint32 journal);
 
-// Which journal entries were applied, for the next time: those that had committed at some moment.
-struct JournalMark {
-  SnapshotData snapshot;  // a copy, with arrays of its own; not registered
-  bool valid;
-  RelFileNumber file;  // of the journal: another was emptied by hand
-};
-
-// Calls apply(argument, digest) for each entry that has committed, but not for those that `mark`
-// says were applied; then moves the mark, whose memory is `context`'s. Returns how many.
+// Calls apply(argument, digest) for each entry from byte *position on, and moves *position to the
+// end. Returns how many. Raises where entries may be missing.
 using ApplyDigest = void (*)(void *argument, const Digest &digest);
-int64 read_journal(Oid journal, JournalMark *mark, MemoryContext context, ApplyDigest apply,
-                   void *argument);
+int64 read_journal(Oid relid, uint32 journal, int64 *position, ApplyDigest apply, void *argument);
 
 }  // namespace bloomfilter
 

@@ -44,6 +44,7 @@ extern "C" {
 #include "libpq/pqformat.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "nodes/parsenodes.h"
 #include "parser/parse_coerce.h"
 #include "pgstat.h"
 #include "port/pg_bitutils.h"

@@ -8,6 +8,10 @@
 
 namespace bloomfilter {
 
+// A filter that takes more than this on disk is made only where that is plainly wanted: a capacity
+// with a zero too many should not fill the disk.
+inline constexpr float8 kMaxUnaskedBytes = 16.0 * 1024 * 1024 * 1024;
+
 // Raises 22023 unless capacity is a whole number in range and fp_rate a rate.
 void require_size_arguments(float8 capacity, float8 fp_rate);
 

@@ -1,0 +1,162 @@
+#include "pg.hpp"
+
+extern "C" {
+#include "replication/syncrep.h"
+}
+
+#include <algorithm>
+
+#include "rebuild_lock.hpp"
+
+namespace bloomfilter {
+namespace {
+
+// What patience grows to, by half at each try. Transactions that hold the relation for a third of a
+// second, of twenty clients, let a lock come at the sixth try; at 50 ms it never came.
+constexpr int64 kMostPatience = 1000;
+constexpr int kGiveUpSeconds = 600;
+constexpr int64 kRetryMilliseconds = 1000;
+constexpr int64 kNoticeSeconds = 60;
+
+// Who holds the relation at each of so many looks, which take 2.4 times the patience, does not let
+// go within it. On a busy machine a transaction may take long for being pushed aside.
+constexpr int kLooks = 6;
+
+void set_locally(const char *setting, const char *value) {
+  set_config_option(setting, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
+}
+
+// Autovacuum gives way to whoever has waited for its lock for deadlock_timeout. A rebuild never
+// waits that long, and so asks for it, as the server does.
+void ask_autovacuum_to_give_way(const PGPROC *process) {
+  if (process == nullptr) return;
+  LWLockAcquire(ProcArrayLock, LW_SHARED);
+  const uint8 flags = ProcGlobal->statusFlags[process->pgxactoff];
+  const int pid = process->pid;
+  LWLockRelease(ProcArrayLock);
+  if ((flags & PROC_IS_AUTOVACUUM) && !(flags & PROC_VACUUM_FOR_WRAPAROUND) && pid != 0)
+    kill(pid, SIGINT);
+}
+
+// The transactions that hold the relation in the way of `mode`, *count of them.
+VirtualTransactionId *holders_of(Oid relid, LOCKMODE mode, int *count) {
+  LOCKTAG tag;
+  SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
+  return GetLockConflicts(&tag, mode, count);
+}
+
+bool is_among(const VirtualTransactionId &one, const VirtualTransactionId *others, int count) {
+  return std::any_of(others, others + count, [&](const VirtualTransactionId &other) {
+    return VirtualTransactionIdEquals(one, other);
+  });
+}
+
+}  // namespace
+
+void next_transaction() {
+  set_locally("synchronous_commit", "local");
+  SPI_commit();
+  XactIsoLevel = XACT_READ_COMMITTED;
+  XactReadOnly = false;
+}
+
+void wait_for_standbys() {
+  // As HOLD_INTERRUPTS, whose increment of a volatile C++20 deprecates.
+  InterruptHoldoffCount = InterruptHoldoffCount + 1;
+  SyncRepWaitForLSN(XactLastCommitEnd, true);
+  InterruptHoldoffCount = InterruptHoldoffCount - 1;
+}
+
+void pause_for(int64 milliseconds) {
+  const TimestampTz end = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), milliseconds);
+  for (;;) {
+    CHECK_FOR_INTERRUPTS();
+    const long left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), end);
+    if (left <= 0) return;
+    WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, left, PG_WAIT_EXTENSION);
+    ResetLatch(MyLatch);
+  }
+}
+
+// The process of a transaction that holds the relation in the way of the strongest lock and does
+// not let go of it soon; -1 for a prepared one, 0 for none.
+int LockTries::lasting_holder() const {
+  int count;
+  VirtualTransactionId *lasting = holders_of(relid_, strongest_, &count);
+  for (int look = 1; look < kLooks && count > 0; ++look) {
+    pause_for(patience_ * 2 / 5);
+    int now_count;
+    const VirtualTransactionId *now = holders_of(relid_, strongest_, &now_count);
+    count = static_cast<int>(std::remove_if(lasting, lasting + count,
+                                            [&](const VirtualTransactionId &one) {
+                                              return !is_among(one, now, now_count);
+                                            }) -
+                             lasting);
+  }
+  if (count == 0) return 0;
+  const PGPROC *process = compat_process_of(lasting[0]);
+  ask_autovacuum_to_give_way(process);
+  return process == nullptr || process->pid == 0 ? -1 : process->pid;
+}
+
+// The server's own ConditionalLockRelationOid would not do: beside steady traffic a lock that
+// waits for nobody never comes.
+bool LockTries::attempt_in_subtransaction(LOCKMODE mode, void (*work)(void *),
+                                          void *argument) const {
+  MemoryContext caller = CurrentMemoryContext;
+  ResourceOwner owner = CurrentResourceOwner;
+  volatile bool done = false;
+  BeginInternalSubTransaction(nullptr);
+  MemoryContextSwitchTo(caller);
+  PG_TRY();
+  {
+    set_locally("lock_timeout", psprintf(INT64_FORMAT "ms", patience_));
+    LockRelationOid(relid_, mode);
+    work(argument);
+    ReleaseCurrentSubTransaction();
+    done = true;
+  }
+  PG_CATCH();
+  {
+    MemoryContextSwitchTo(caller);
+    ErrorData *error = CopyErrorData();
+    FlushErrorState();
+    RollbackAndReleaseCurrentSubTransaction();
+    if (error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE) ReThrowError(error);
+    FreeErrorData(error);
+  }
+  PG_END_TRY();
+  MemoryContextSwitchTo(caller);
+  CurrentResourceOwner = owner;
+  return done;
+}
+
+const char *LockTries::describe_holders() const {
+  if (holder_ < 0) return "a prepared transaction";
+  return holder_ > 0 ? psprintf("process %d", holder_) : "transactions that come and go";
+}
+
+void LockTries::pause() {
+  const TimestampTz now = GetCurrentTimestamp();
+  if (TimestampDifferenceExceeds(began_, now, kGiveUpSeconds * 1000))
+    ereport(ERROR,
+            (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+             errmsg("could not lock Bloom filter \"%s\" within %d seconds", name_, kGiveUpSeconds),
+             errdetail("It is held by %s.", describe_holders()),
+             errhint("End what holds it, and call the procedure again.")));
+  if (holder_ != 0 &&
+      (told_ == 0 || TimestampDifferenceExceeds(told_, now, kNoticeSeconds * 1000))) {
+    told_ = now;
+    int count;
+    holders_of(relid_, strongest_, &count);
+    ereport(NOTICE,
+            (errmsg("waiting for %s, which holds Bloom filter \"%s\"", describe_holders(), name_),
+             errdetail("Transactions in the way now: %d. Others wait behind a request of "
+                       "the rebuild for at most " INT64_FORMAT " ms.",
+                       count, patience_)));
+  }
+  pause_for(Min(2 * patience_, kRetryMilliseconds));
+  patience_ = Min(patience_ + patience_ / 2, kMostPatience);
+}
+
+}  // namespace bloomfilter

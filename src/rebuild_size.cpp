@@ -1,0 +1,78 @@
+#include "pg.hpp"
+
+#include <cmath>
+
+#include "rebuild_size.hpp"
+#include "size_arguments.hpp"
+
+namespace bloomfilter {
+namespace {
+
+// From this saturation on a filter gets larger unless a capacity is given.
+constexpr float8 kNearlyFull = 0.8;
+
+// Of a filter that would fill the disk by a slip: a capacity with a zero too many.
+void require_reasonable_size(const Rebuild &rebuild) {
+  const float8 bytes = table_bytes_on_disk(rebuild.chunks);
+  if (bytes <= kMaxUnaskedBytes || rebuild.chunks / 2 <= rebuild.old.chunks) return;
+  ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+                  errmsg("a filter for %.0f items at a rate of %g takes %.0f GB on disk",
+                         rebuild.capacity, rebuild.fp_rate, bytes / 1e9),
+                  errhint("If that is what you want, call bloom_grow first, until it is half as "
+                          "large.")));
+}
+
+}  // namespace
+
+void size_by_items(Rebuild *rebuild, float8 items) {
+  const Settings &old = rebuild->old;
+  rebuild->capacity = old.capacity;
+  if (items > kNearlyFull * old.capacity) {
+    rebuild->capacity = std::ceil(2 * items);
+    ereport(NOTICE,
+            (errmsg("Bloom filter \"%s\" is rebuilt for %.0f items: about %.0f are more "
+                    "than %.0f %% of its capacity of %.0f",
+                    rebuild->name, rebuild->capacity, items, 100 * kNearlyFull, old.capacity)));
+  }
+  const bool keeps_rate = rebuild->fp_rate == old.fp_rate;
+  if (keeps_rate && rebuild->capacity == old.capacity)
+    rebuild->chunks = old.chunks;
+  else
+    rebuild->chunks = table_chunks(rebuild->capacity, rebuild->fp_rate);
+  if (keeps_rate) rebuild->chunks = Max(rebuild->chunks, old.chunks);
+  require_reasonable_size(*rebuild);
+}
+
+void decide_size(Rebuild *rebuild, SourceRows rows) {
+  const Settings &old = rebuild->old;
+  if (rebuild->source == nullptr) {
+    if (old.chunks > kMaxChunks / 2)
+      ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+                      errmsg("Bloom filter \"%s\" cannot grow beyond %d chunks", rebuild->name,
+                             kMaxChunks)));
+    rebuild->chunks = old.chunks * 2;
+    rebuild->capacity = old.capacity * 2;
+    rebuild->fp_rate = old.fp_rate;
+    return;
+  }
+  const bool keeps_rate = rebuild->fp_rate == 0 || rebuild->fp_rate == old.fp_rate;
+  if (rebuild->fp_rate == 0) rebuild->fp_rate = old.fp_rate;
+  if (rebuild->capacity == 0 && old.capacity == 0) {
+    if (!keeps_rate)
+      ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                      errmsg("the capacity of Bloom filter \"%s\" is not known", rebuild->name),
+                      errhint("Give capacity with fp_rate.")));
+    rebuild->chunks = old.chunks;
+  } else if (rebuild->capacity == 0) {
+    // Names are counted as they are read. Of values no more is known than the old bits show, and
+    // how many chunks they have is up to whoever builds them.
+    if (rows == SourceRows::kValues) size_by_items(rebuild, rebuild->old_items);
+  } else {
+    rebuild->chunks = keeps_rate && rebuild->capacity == old.capacity
+                          ? old.chunks
+                          : table_chunks(rebuild->capacity, rebuild->fp_rate);
+    require_reasonable_size(*rebuild);
+  }
+}
+
+}  // namespace bloomfilter

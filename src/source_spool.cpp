@@ -1,0 +1,289 @@
+#include "pg.hpp"
+
+extern "C" {
+#include "lib/hyperloglog.h"
+#include "storage/buffile.h"
+}
+
+#include <array>
+#include <cstring>
+
+#include "bits_memory.hpp"
+#include "row_writer.hpp"
+#include "source_spool.hpp"
+
+namespace bloomfilter {
+
+// Digests are divided by the first bits of the number that chooses a chunk: whatever the number of
+// chunks comes to be, those of a part belong to neighboring chunks.
+struct SourceSpool {
+  MemoryContext context;
+  Normalization normalization;
+  int32 chunks;  // 0: not known yet
+  bool outlives_transaction;
+
+  // All chunks, in memory; null where they do not fit, or are not known.
+  uint8 *bits;
+  AddQueue queue;
+
+  // Keys that wait to be hashed, eight at a time.
+  std::array<md5::Block, md5::kLanes> keys;
+  size_t keys_count;
+  // Digests in memory, and as much memory again to order them by part.
+  Digest *pending;
+  Digest *ordered;
+  size_t pending_count;
+  size_t pending_most;
+  // Digests in files, one a part; null as long as all are in memory.
+  BufFile **parts;
+  int log2_parts;
+  // Chunks of values, each value folded to the filter's chunks, one after the other.
+  BufFile *values;
+  int64 values_count;
+
+  int64 names;
+  hyperLogLogState different;
+};
+
+namespace {
+
+// Of the server's HyperLogLog, which takes 2^14 bytes: an error of 0.8 %.
+constexpr uint8 kRegisterBits = 14;
+// Beyond so many its hashes of 32 bits meet too often to count by.
+constexpr int64 kCountable = INT64CONST(1) << 30;
+
+// A file that is written has a page of memory; a quarter of what there is may go to those.
+constexpr int kMostLog2Parts = 8, kFewestLog2Parts = 4;
+
+// Values are folded and written so many chunks at a time.
+constexpr int32 kFoldedChunks = 64;
+
+Header header_of(const SourceSpool *spool) {
+  return table_header(spool->chunks, spool->normalization);
+}
+
+// Chunks that are held in memory at once while digests take the rest of maintenance_work_mem.
+int32 chunks_at_once() {
+  return Max(maintenance_work_mem / 4 * 3, kFoldedChunks);
+}
+
+int log2_parts() {
+  int log2 = kMostLog2Parts;
+  while (log2 > kFewestLog2Parts && (BLCKSZ / 1024) << log2 > maintenance_work_mem / 4) --log2;
+  return log2;
+}
+
+BufFile *make_file(const SourceSpool *spool) {
+  return BufFileCreateTemp(spool->outlives_transaction);
+}
+
+size_t part_of(const SourceSpool *spool, const Digest &digest) {
+  return static_cast<size_t>(digest.hi >> (64 - spool->log2_parts));
+}
+
+// Moves the digests in memory to the files of their parts.
+void spill(SourceSpool *spool) {
+  CHECK_FOR_INTERRUPTS();
+  const size_t parts = size_t{1} << spool->log2_parts;
+  MemoryContext caller = MemoryContextSwitchTo(spool->context);
+  if (spool->parts == nullptr) {
+    spool->parts = static_cast<BufFile **>(palloc0(sizeof(BufFile *) * parts));
+    for (size_t part = 0; part < parts; ++part) spool->parts[part] = make_file(spool);
+  }
+  std::array<size_t, (size_t{1} << kMostLog2Parts) + 1> starts{};
+  for (size_t i = 0; i < spool->pending_count; ++i) ++starts[part_of(spool, spool->pending[i]) + 1];
+  for (size_t part = 0; part < parts; ++part) starts[part + 1] += starts[part];
+  std::array<size_t, size_t{1} << kMostLog2Parts> next;
+  std::memcpy(next.data(), starts.data(), sizeof next);
+  for (size_t i = 0; i < spool->pending_count; ++i)
+    spool->ordered[next[part_of(spool, spool->pending[i])]++] = spool->pending[i];
+  for (size_t part = 0; part < parts; ++part)
+    BufFileWrite(spool->parts[part], spool->ordered + starts[part],
+                 (starts[part + 1] - starts[part]) * sizeof(Digest));
+  spool->pending_count = 0;
+  MemoryContextSwitchTo(caller);
+}
+
+void hash_keys(SourceSpool *spool) {
+  std::array<Digest, md5::kLanes> digests;
+  md5::digest_lanes(spool->keys, digests);
+  const size_t count = spool->keys_count;
+  spool->keys_count = 0;
+  for (size_t i = 0; i < count; ++i) spool_digest(spool, digests[i]);
+}
+
+void set_bits(const ChunkRange &range, const Header &header, const Digest &digest) {
+  uint8 *chunk = range.find(header, chunk_of(digest, header.chunks));
+  if (chunk != nullptr) chunk_add(MutableChunkView(chunk, kChunkBytes), positions_of(digest));
+}
+
+[[noreturn]] void cut_short() {
+  ereport(ERROR, (errcode_for_file_access(),
+                  errmsg("could not read from temporary file: it is shorter than was written")));
+  pg_unreachable();
+}
+
+// Sets the bits of a file's digests that lie in the range.
+void fill_from_file(BufFile *file, const ChunkRange &range, const Header &header) {
+  std::array<Digest, BLCKSZ / sizeof(Digest)> digests;
+  if (BufFileSeek(file, 0, 0, SEEK_SET) != 0) cut_short();
+  for (;;) {
+    CHECK_FOR_INTERRUPTS();
+    const size_t bytes = BufFileRead(file, digests.data(), sizeof digests);
+    if (bytes % sizeof(Digest) != 0) cut_short();
+    for (size_t i = 0; i < bytes / sizeof(Digest); ++i) set_bits(range, header, digests[i]);
+    if (bytes < sizeof digests) return;
+  }
+}
+
+// ORs a range of every value's chunks into it.
+void fill_from_values(SourceSpool *spool, const ChunkRange &range) {
+  std::array<uint8, kFoldedChunks * kChunkBytes> chunks;
+  for (int64 value = 0; value < spool->values_count; ++value) {
+    const int64 first = value * spool->chunks + range.first;
+    if (BufFileSeek(spool->values, 0, static_cast<off_t>(first) * kChunkBytes, SEEK_SET) != 0)
+      cut_short();
+    for (int32 done = 0; done < range.count;) {
+      CHECK_FOR_INTERRUPTS();
+      const int32 count = Min(kFoldedChunks, range.count - done);
+      const Size bytes = static_cast<Size>(count) * kChunkBytes;
+      if (BufFileRead(spool->values, chunks.data(), bytes) != bytes) cut_short();
+      unite(range.bits + static_cast<Size>(done) * kChunkBytes, {chunks.data(), bytes});
+      done += count;
+    }
+  }
+}
+
+// Sets the bits of all that was spooled and lies in the range.
+void fill(SourceSpool *spool, const ChunkRange &range) {
+  const Header header = header_of(spool);
+  for (size_t i = 0; i < spool->pending_count; ++i) set_bits(range, header, spool->pending[i]);
+  if (spool->parts != nullptr) {
+    // The parts whose share of all digests meets the range's share of all chunks; two ranges may
+    // meet in one.
+    const int64 parts = INT64CONST(1) << spool->log2_parts, end = range.first + range.count;
+    const int64 last = (end * parts - 1) / header.chunks;
+    for (int64 part = static_cast<int64>(range.first) * parts / header.chunks; part <= last; ++part)
+      fill_from_file(spool->parts[part], range, header);
+  }
+  if (spool->values != nullptr) fill_from_values(spool, range);
+}
+
+// Sets what still waits to be hashed, and gives the memory of digests that are in files back.
+void finish(SourceSpool *spool) {
+  if (spool->bits != nullptr) return spool->queue.flush();
+  hash_keys(spool);
+  if (spool->parts == nullptr) return;
+  spill(spool);
+  pfree(spool->ordered);
+  pfree(spool->pending);
+  spool->ordered = spool->pending = nullptr;
+}
+
+// Folds chunks [first, first + count) of the filter out of a value's, `factor` of which make one.
+void fold_part(const ValueView &value, int32 factor, int32 first, int32 count, uint8 *target) {
+  Header part = value.header;
+  part.chunks = count * factor;
+  fold(part,
+       value.bits().subspan(static_cast<Size>(first) * static_cast<Size>(factor) * kChunkBytes,
+                            part.bits_bytes()),
+       count, target);
+}
+
+}  // namespace
+
+SourceSpool *open_spool(Normalization normalization, int32 chunks, bool outlives_transaction) {
+  MemoryContext context =
+      AllocSetContextCreate(outlives_transaction ? TopMemoryContext : CurrentMemoryContext,
+                            "bloomfilter source", ALLOCSET_DEFAULT_SIZES);
+  MemoryContext caller = MemoryContextSwitchTo(context);
+  auto *spool = static_cast<SourceSpool *>(palloc0(sizeof(SourceSpool)));
+  spool->context = context;
+  spool->normalization = normalization;
+  spool->chunks = chunks;
+  spool->outlives_transaction = outlives_transaction;
+  // One chunk is one kilobyte, the unit of maintenance_work_mem.
+  if (chunks != 0 && chunks <= maintenance_work_mem) {
+    spool->bits = static_cast<uint8 *>(allocate_bits(static_cast<Size>(chunks) * kChunkBytes));
+    spool->queue.start(header_of(spool), {spool->bits, 0, chunks});
+  } else {
+    spool->log2_parts = log2_parts();
+    spool->pending_most = static_cast<size_t>(maintenance_work_mem) * 1024 / 8 / sizeof(Digest);
+    const Size bytes = spool->pending_most * sizeof(Digest);
+    spool->pending = static_cast<Digest *>(MemoryContextAllocHuge(context, bytes));
+    spool->ordered = static_cast<Digest *>(MemoryContextAllocHuge(context, bytes));
+    initHyperLogLog(&spool->different, kRegisterBits);
+  }
+  MemoryContextSwitchTo(caller);
+  return spool;
+}
+
+void close_spool(SourceSpool *spool) {
+  for (int part = 0; spool->parts != nullptr && part < 1 << spool->log2_parts; ++part)
+    if (spool->parts[part] != nullptr) BufFileClose(spool->parts[part]);
+  if (spool->values != nullptr) BufFileClose(spool->values);
+  MemoryContextDelete(spool->context);
+}
+
+void spool_name(SourceSpool *spool, std::string_view name) {
+  ++spool->names;
+  if (spool->bits != nullptr) {
+    if (write_short_key(spool->normalization, name, spool->queue.max_key_bytes(),
+                        spool->queue.block()))
+      return spool->queue.push(name.size());
+  } else if (write_short_key(spool->normalization, name, md5::kMaxKeyBytes,
+                             spool->keys[spool->keys_count])) {
+    if (++spool->keys_count == md5::kLanes) hash_keys(spool);
+    return;
+  }
+  spool_digest(spool, hash_item(spool->normalization, name));
+}
+
+void spool_digest(SourceSpool *spool, const Digest &digest) {
+  if (spool->bits != nullptr)
+    return set_bits({spool->bits, 0, spool->chunks}, header_of(spool), digest);
+  if (spool->chunks == 0) addHyperLogLog(&spool->different, static_cast<uint32>(digest.lo >> 32));
+  spool->pending[spool->pending_count++] = digest;
+  if (spool->pending_count == spool->pending_most) spill(spool);
+}
+
+void spool_value(SourceSpool *spool, const ValueView &value, const char *filter) {
+  const int32 factor = require_mergeable(value.header, spool->chunks, spool->normalization, filter);
+  if (spool->bits != nullptr) {
+    fold_part(value, factor, 0, spool->chunks, spool->bits);
+    return;
+  }
+  if (spool->values == nullptr) {
+    MemoryContext caller = MemoryContextSwitchTo(spool->context);
+    spool->values = make_file(spool);
+    MemoryContextSwitchTo(caller);
+  }
+  for (int32 first = 0; first < spool->chunks; first += kFoldedChunks) {
+    CHECK_FOR_INTERRUPTS();
+    std::array<uint8, kFoldedChunks * kChunkBytes> folded{};
+    const int32 count = Min(kFoldedChunks, spool->chunks - first);
+    fold_part(value, factor, first, count, folded.data());
+    BufFileWrite(spool->values, folded.data(), static_cast<Size>(count) * kChunkBytes);
+  }
+  ++spool->values_count;
+}
+
+float8 spooled_names(SourceSpool *spool) {
+  if (spool->bits == nullptr) hash_keys(spool);
+  const auto names = static_cast<float8>(spool->names);
+  if (spool->names > kCountable) return names;
+  return Min(names, std::round(estimateHyperLogLog(&spool->different)));
+}
+
+float8 write_spooled_rows(Relation relation, SourceSpool *spool, int32 chunks) {
+  spool->chunks = chunks;
+  finish(spool);
+  if (spool->bits == nullptr)
+    return write_rows_by_range(relation, chunks, chunks_at_once(),
+                               [&](const ChunkRange &range) { fill(spool, range); });
+  const ChunkRange all = {spool->bits, 0, chunks};
+  write_rows(relation, all);
+  return items_in(all);
+}
+
+}  // namespace bloomfilter

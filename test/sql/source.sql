@@ -1,0 +1,78 @@
+-- The query that a filter is loaded from: run once, only reading, in memory and beyond it.
+create table q as select 'm' || g as n from generate_series(1, 20000) g;
+create table q0 as table q;
+
+-- It must not write: what it took away would be lost if the load failed later.
+select bloom_create('art', 1e8, source => 'with m as (delete from q returning n) select n from m');
+select bloom_create('art', 1e8, source => 'delete from q returning n');
+select bloom_create('art', 1e8, source => 'select n from q for update');
+select bloom_create('art', 1e8, source => 'explain select n from q');
+create function pop() returns setof text language sql as 'delete from q returning n';
+select bloom_create('art', 1e8, source => 'select pop()');
+create sequence s;
+select bloom_create('art', 1e8, source => 'select nextval(''s'')::text');
+select bloom_create('art', 1000, ready => true);
+call bloom_rebuild('art', 'with m as (delete from q returning n) select n from m', grace => '0');
+call bloom_rebuild('art', 'select pop()', grace => '0');
+-- Nor does it leave the transaction read-only.
+do $$ begin
+    perform bloom_create('bad', 1000, source => 'select pop()');
+exception when read_only_sql_transaction then
+    insert into q values ('written');
+    delete from q where n = 'written';
+end $$;
+begin;
+select bloom_create('kept', 1000, source => 'table q');
+insert into q values ('written');
+rollback;
+drop table art;
+select count(*) from q;
+
+-- It is run once, however little memory there is and however many chunks.
+create function speak(n text) returns text language plpgsql as $$
+begin
+    if n = 'm1' then raise notice 'the source runs'; end if;
+    return n;
+end $$;
+set maintenance_work_mem = '1MB';
+select bloom_create('once', 1e6, chunks => 5003, source => 'select speak(n) from q');
+select count(*) from q0 where not bloom_might_contain('once', n);
+call bloom_rebuild('once', 'select speak(n) from q', 2e6, grace => '0');
+select count(*) from q0 where not bloom_might_contain('once', n);
+call bloom_rebuild('once', 'select speak(n) from q', grace => '0');
+select count(*) from q0 where not bloom_might_contain('once', n);
+drop table once;
+-- What may yield other rows each time.
+select bloom_create('art', 5e6, source => 'select n from q tablesample bernoulli (50)');
+select items between 9000 and 11000 as half from bloom_info('art');
+drop table art;
+
+-- In memory and beyond it the bits are the same: of names, short, long and beyond ASCII, and of
+-- values, folded or not.
+create table names as
+select case g % 5 when 0 then repeat('long', 20) || g when 1 then 'Ünicode' || g else 'n' || g end as n
+from generate_series(1, 100000) g;
+create procedure same(chunks int, source text) language plpgsql as $$
+begin
+    set local maintenance_work_mem = '64MB';
+    perform bloom_create('in_memory', 1e6, chunks => chunks, source => source);
+    set local maintenance_work_mem = '1MB';
+    perform bloom_create('spooled', 1e6, chunks => chunks, source => source);
+    raise notice '% chunks: same %, empty %', chunks, bloom_value('in_memory') = bloom_value('spooled'),
+        (select items = 0 from bloom_info('spooled'));
+    drop table in_memory, spooled;
+end $$;
+call same(1025, 'select n from names');
+call same(1999, 'select n from names');
+call same(2048, 'select n from names');
+call same(5003, 'select n from names limit 3000');
+call same(5003, 'select n from names union all select null');
+call same(1999, 'select bloom_agg_chunks(n, 1999, ''lower'') from names group by length(n)');
+call same(1500, 'select bloom_agg_chunks(n, 4500, ''lower'') from names group by length(n) > 9');
+select bloom_create('bad', 1e6, chunks => 1500, source => 'select bloom_agg_chunks(n, 4000, ''lower'') from names');
+reset maintenance_work_mem;
+
+drop table q, q0, names;
+drop function pop, speak;
+drop procedure same;
+drop sequence s;
