@@ -169,15 +169,17 @@ enum Key {
   kFailover,
   kExcess,
   kJournal,
+  kUpdates,
   kKeys
 };
 constexpr const char *kKeyNames[] = {
-    "layout",   "chunks",   "normalization", "state",    "canary",   "canary_ascii",
-    "stamp",    "capacity", "fp_rate",       "items",    "built_at", "system",
-    "timeline", "database", "relation",      "failover", "excess",   "journal"};
+    "layout",   "chunks",   "normalization", "state",    "canary", "canary_ascii", "stamp",
+    "capacity", "fp_rate",  "items",         "built_at", "system", "timeline",     "database",
+    "relation", "failover", "excess",        "journal",  "updates"};
 static_assert(lengthof(kKeyNames) == kKeys);
 constexpr const char *kStateNames[] = {"loading", "ready", "suspended"};
 constexpr const char *kFailoverNames[] = {"suspend", "trust"};
+constexpr const char *kUpdatesNames[] = {"allowed", "refused"};
 constexpr std::string_view kCanaryLost = "lost";
 
 template <typename Number>
@@ -250,6 +252,8 @@ bool parse_setting(Key key, std::string_view text, Settings *settings) {
       return parse_number(text, &settings->excess_items);
     case kJournal:
       return parse_number(text, &settings->journal);
+    case kUpdates:
+      return parse_name(text, kUpdatesNames, &settings->updates_refused);
     case kKeys:
       break;
   }
@@ -472,6 +476,7 @@ char *settings_arguments(const Settings &settings) {
       kFailoverNames[settings.trust_failover],
       psprintf("%.0f", settings.excess_items),
       psprintf("%u", settings.journal),
+      kUpdatesNames[settings.updates_refused],
   };
   static_assert(lengthof(values) == kKeys);
   StringInfoData arguments;

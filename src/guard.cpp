@@ -17,6 +17,24 @@ namespace {
   pg_unreachable();
 }
 
+// An update comes with a chunk number that somebody else found. It may be of a rebuild's past, or
+// of a future that the rebuild under way would not know.
+void require_updatable(Relation relation, const FilterTable &table) {
+  if (rebuild_runs(table))
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("cannot update Bloom filter \"%s\" while it is being rebuilt",
+                           RelationGetRelationName(relation)),
+                    errdetail("The bits would be missing from the new one."),
+                    errhint("Use bloom_add, whose names the rebuild takes over.")));
+  if (table.settings.updates_refused)
+    ereport(ERROR,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+             errmsg("cannot update Bloom filter \"%s\" by hand", RelationGetRelationName(relation)),
+             errdetail("It has been resized since it was made: a statement that brings its "
+                       "own number of chunks may go to the wrong one."),
+             errhint("Use bloom_add, which knows the number.")));
+}
+
 // What a subscriber replays may be older than what was added on it: keep both.
 HeapTuple merge_versions(Relation relation, const Shape &shape, HeapTuple old, HeapTuple changed) {
   HeapTuple merged = heap_copytuple(changed);
@@ -46,12 +64,7 @@ BLOOM_SQL_FUNCTION(bloom_guard) {
   if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event)) refuse(relation, "delete a chunk of");
 
   const FilterTable *table = require_filter(relation);
-  if (rebuild_runs(*table))
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("cannot update Bloom filter \"%s\" while it is being rebuilt",
-                           RelationGetRelationName(relation)),
-                    errdetail("The bits would be missing from the new one."),
-                    errhint("Use bloom_add, whose names the rebuild takes over.")));
+  require_updatable(relation, *table);
   const Shape &shape = table->shape;
   HeapTuple old = data->tg_trigtuple;
   HeapTuple changed = data->tg_newtuple;

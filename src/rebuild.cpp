@@ -549,11 +549,13 @@ Settings settings_after(const Rebuild &rebuild, const Settings &before, float8 i
     settings.capacity = rebuild.capacity;
     settings.excess_items = 2 * rebuild.old_tale - rebuild.old_items;
     settings.journal = InvalidOid;
+    settings.updates_refused |= rebuild.chunks != before.chunks;
     return settings;
   }
   Settings settings = new_settings(rebuild.relid, rebuild.chunks, rebuild.normalization,
                                    rebuild.capacity, rebuild.fp_rate);
   settings.trust_failover = before.trust_failover;
+  settings.updates_refused = before.updates_refused || rebuild.chunks != before.chunks;
   settings.items_at_build = std::round(items);
   // Who suspended it while it was rebuilt may have had a reason that the rebuild does not cure.
   if (before.state == State::kSuspended && rebuild.old_state != State::kSuspended) {
