@@ -14,6 +14,7 @@
 #include "normalize.hpp"
 #include "popcount.hpp"
 #include "size_arguments.hpp"
+#include "standby_wait.hpp"
 
 using namespace bloomfilter;
 
@@ -162,6 +163,7 @@ Settings settings_to_change(FunctionCallInfo fcinfo, const char *function) {
   require_owner(relid);
   const OpenFilter filter = open_filter(relid, ShareRowExclusiveLock, ACL_NO_RIGHTS);
   Settings settings = filter.settings();
+  if (settings.trust_failover) wait_for_standbys();
   // Of a rebuild that broke off nothing is needed any more.
   if (!rebuild_runs(*filter.table)) settings.journal = InvalidOid;
   close_filter(filter);
@@ -178,6 +180,15 @@ void change_settings(FunctionCallInfo fcinfo, const Settings &settings) {
   SPI_connect();
   store_settings(PG_GETARG_OID(0), settings, fcinfo->flinfo->fn_oid);
   SPI_finish();
+}
+
+void warn_without_standbys(const char *name) {
+  if (has_synchronous_standbys()) return;
+  ereport(WARNING,
+          (errmsg("Bloom filter \"%s\" trusts failovers, but no standby is synchronous", name),
+           errdetail("After a failover it would deny the names whose adds the standby "
+                     "never got."),
+           errhint("Set synchronous_standby_names.")));
 }
 
 }  // namespace
@@ -278,7 +289,10 @@ BLOOM_SQL_FUNCTION(bloom_resume) {
   settings.state = State::kReady;
   settings.origin = origin_here(PG_GETARG_OID(0));
   strlcpy(settings.stamp, server_stamp(settings.normalization), kStampBytes);
+  const bool trusted = settings.trust_failover;
   if (!PG_ARGISNULL(1)) settings.trust_failover = PG_GETARG_BOOL(1);
   change_settings(fcinfo, settings);
+  if (settings.trust_failover) wait_for_standbys();
+  if (settings.trust_failover && !trusted) warn_without_standbys(get_rel_name(PG_GETARG_OID(0)));
   PG_RETURN_VOID();
 }

@@ -11,6 +11,7 @@ extern "C" {
 #include "bloomfilter/sizing.hpp"
 #include "chunk_row.hpp"
 #include "filter_table.hpp"
+#include "timeline.hpp"
 
 extern "C" PGDLLEXPORT Datum bloom_guard(PG_FUNCTION_ARGS);
 
@@ -438,8 +439,9 @@ const char *suspension_reason(const FilterTable &table) {
   if (made.system != here.system) return "suspended: restored on another server";
   if (made.database != here.database || made.relation != here.relation)
     return "suspended: a copy of the filter that names were added to";
-  if (made.timeline != here.timeline && !settings.trust_failover)
-    return "suspended: the server failed over or was restored";
+  if (likely(made.timeline == here.timeline)) return nullptr;
+  if (!settings.trust_failover) return "suspended: the server failed over or was restored";
+  if (!came_by_failover(made.timeline, here.timeline)) return "suspended: restored from a backup";
   return nullptr;
 }
 

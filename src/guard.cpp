@@ -4,6 +4,7 @@
 #include "chunk_row.hpp"
 #include "filter_table.hpp"
 #include "journal.hpp"
+#include "standby_wait.hpp"
 
 using namespace bloomfilter;
 
@@ -76,5 +77,6 @@ BLOOM_SQL_FUNCTION(bloom_guard) {
   }
   // An add that finds these bits returns at once, and relies on their being durable.
   ForceSyncCommit();
+  if (table->settings.trust_failover) wait_for_standbys();
   return PointerGetDatum(changed);
 }
