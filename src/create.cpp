@@ -182,6 +182,19 @@ void change_settings(FunctionCallInfo fcinfo, const Settings &settings) {
   SPI_finish();
 }
 
+// What a publisher's filter is cannot be seen here, and only its rows arrive.
+void warn_of_subscription(Oid relid, const Settings &settings) {
+  if (!is_subscribed(relid)) return;
+  ereport(
+      WARNING,
+      (errmsg("a subscription writes to Bloom filter \"%s\"", get_rel_name(relid)),
+       errdetail("Unless the publisher's filter has %d chunks and normalization \"%s\" too, and "
+                 "keeps them, this one denies names.",
+                 settings.chunks, normalization_name(settings.normalization)),
+       errhint("Compare bloom_info on both. Or subscribe to the names, and have a trigger add "
+               "them.")));
+}
+
 void warn_without_standbys(const char *name) {
   if (has_synchronous_standbys()) return;
   ereport(WARNING,
@@ -261,6 +274,7 @@ BLOOM_SQL_FUNCTION(bloom_register) {
   const OpenFilter filter = open_filter(relid, AccessShareLock, ACL_NO_RIGHTS);
   if (!PG_ARGISNULL(4)) require_known(filter, PG_GETARG_ARRAYTYPE_P(4));
   close_filter(filter);
+  warn_of_subscription(relid, settings);
   PG_RETURN_VOID();
 }
 
@@ -294,5 +308,6 @@ BLOOM_SQL_FUNCTION(bloom_resume) {
   change_settings(fcinfo, settings);
   if (settings.trust_failover) wait_for_standbys();
   if (settings.trust_failover && !trusted) warn_without_standbys(get_rel_name(PG_GETARG_OID(0)));
+  warn_of_subscription(PG_GETARG_OID(0), settings);
   PG_RETURN_VOID();
 }

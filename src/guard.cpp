@@ -30,10 +30,11 @@ void require_updatable(Relation relation, const FilterTable &table) {
   if (table.settings.updates_refused)
     ereport(ERROR,
             (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-             errmsg("cannot update Bloom filter \"%s\" by hand", RelationGetRelationName(relation)),
-             errdetail("It has been resized since it was made: a statement that brings its "
-                       "own number of chunks may go to the wrong one."),
-             errhint("Use bloom_add, which knows the number.")));
+             errmsg("cannot update resized Bloom filter \"%s\"", RelationGetRelationName(relation)),
+             errdetail("A statement that brings its own number of chunks, from before, goes to "
+                       "the wrong one."),
+             IsLogicalWorker() ? errhint("Subscribe to the names, and have a trigger add them.")
+                               : errhint("Use bloom_add, which knows the number.")));
 }
 
 // What a subscriber replays may be older than what was added on it: keep both.
