@@ -5,9 +5,9 @@ EXTVERSION = $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" bloomfilter.con
 DATA_built = $(EXTENSION)--$(EXTVERSION).sql
 
 MODULE_big = bloomfilter
-OBJS = $(addprefix src/, module.o normalize.o filter_table.o chunk_row.o chunk_write.o guard.o \
-  probe.o row_writer.o source_spool.o source.o filter_ddl.o create.o info.o bits.o value.o transfer.o \
-  aggregate.o sizing.o journal.o rebuild_lock.o rebuild_shadow.o rebuild_size.o rebuild.o)
+OBJS = $(addprefix src/, module.o normalize.o timeline.o standby_wait.o filter_table.o chunk_row.o \
+  chunk_write.o guard.o probe.o row_writer.o source_spool.o source.o filter_ddl.o create.o info.o bits.o \
+  value.o transfer.o aggregate.o sizing.o journal.o rebuild_lock.o rebuild_shadow.o rebuild_size.o rebuild.o)
 
 SERVER_INCLUDES = -isystem $(shell $(PG_CONFIG) --includedir-server)
 CXX_STANDARD = -std=gnu++20 -fno-exceptions -fno-rtti

@@ -1,6 +1,7 @@
 #include "pg.hpp"
 
 #include "chunk_write.hpp"
+#include "standby_wait.hpp"
 
 namespace bloomfilter {
 namespace {
@@ -53,7 +54,8 @@ OpenFilter open_for_add(FunctionCallInfo fcinfo, const char *function) {
   return filter;
 }
 
-void finish_add(int64 added) {
+void finish_add(const OpenFilter &filter, int64 added) {
+  if (filter.settings().trust_failover) wait_for_standbys();
   if (added == 0) return;
   ForceSyncCommit();
   CommandCounterIncrement();

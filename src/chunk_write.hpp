@@ -14,8 +14,10 @@ namespace bloomfilter {
 OpenFilter open_for_add(FunctionCallInfo fcinfo, const char *function);
 
 // Makes what was written seen by the rest of the transaction, and has its commit wait for the disk:
-// others rely on the bits as soon as they see them. Nothing to do where `added` is 0.
-void finish_add(int64 added);
+// others rely on the bits as soon as they see them. Of a filter that trusts failovers the commit
+// waits for the synchronous standbys too, also where `added` is 0: what was found there may be on
+// this server alone.
+void finish_add(const OpenFilter &filter, int64 added);
 
 // Puts `changed`, a copy of a version of the chunk's row with more bits, in that version's place.
 // False where another transaction came first; *changed is then that one's version, locked, to be

@@ -15,6 +15,7 @@
 #include "row_writer.hpp"
 #include "size_arguments.hpp"
 #include "source.hpp"
+#include "standby_wait.hpp"
 
 using namespace bloomfilter;
 
@@ -169,6 +170,7 @@ Settings settings_to_change(FunctionCallInfo fcinfo, const char *function) {
   require_owner(relid);
   const OpenFilter filter = open_filter(relid, ShareRowExclusiveLock, ACL_NO_RIGHTS);
   Settings settings = filter.settings();
+  if (settings.trust_failover) wait_for_standbys();
   // Of a rebuild that broke off nothing is needed any more.
   if (!rebuild_runs(*filter.table)) settings.journal = 0;
   close_filter(filter);
@@ -185,6 +187,28 @@ void change_settings(FunctionCallInfo fcinfo, const Settings &settings) {
   SPI_connect();
   store_settings(PG_GETARG_OID(0), settings, fcinfo->flinfo->fn_oid);
   SPI_finish();
+}
+
+// What a publisher's filter is cannot be seen here, and only its rows arrive.
+void warn_of_subscription(Oid relid, const Settings &settings) {
+  if (!is_subscribed(relid)) return;
+  ereport(
+      WARNING,
+      (errmsg("a subscription writes to Bloom filter \"%s\"", get_rel_name(relid)),
+       errdetail("Unless the publisher's filter has %d chunks and normalization \"%s\" too, and "
+                 "keeps them, this one denies names.",
+                 settings.chunks, normalization_name(settings.normalization)),
+       errhint("Compare bloom_info on both. Or subscribe to the names, and have a trigger add "
+               "them.")));
+}
+
+void warn_without_standbys(const char *name) {
+  if (has_synchronous_standbys()) return;
+  ereport(WARNING,
+          (errmsg("Bloom filter \"%s\" trusts failovers, but no standby is synchronous", name),
+           errdetail("After a failover it would deny the names whose adds the standby "
+                     "never got."),
+           errhint("Set synchronous_standby_names.")));
 }
 
 }  // namespace
@@ -254,6 +278,7 @@ BLOOM_SQL_FUNCTION(bloom_register) {
   const OpenFilter filter = open_filter(relid, AccessShareLock, ACL_NO_RIGHTS);
   if (!PG_ARGISNULL(4)) require_known(filter, PG_GETARG_ARRAYTYPE_P(4));
   close_filter(filter);
+  warn_of_subscription(relid, settings);
   PG_RETURN_VOID();
 }
 
@@ -282,7 +307,11 @@ BLOOM_SQL_FUNCTION(bloom_resume) {
   settings.state = State::kReady;
   settings.origin = origin_here(PG_GETARG_OID(0));
   strlcpy(settings.stamp, server_stamp(settings.normalization), kStampBytes);
+  const bool trusted = settings.trust_failover;
   if (!PG_ARGISNULL(1)) settings.trust_failover = PG_GETARG_BOOL(1);
   change_settings(fcinfo, settings);
+  if (settings.trust_failover) wait_for_standbys();
+  if (settings.trust_failover && !trusted) warn_without_standbys(get_rel_name(PG_GETARG_OID(0)));
+  warn_of_subscription(PG_GETARG_OID(0), settings);
   PG_RETURN_VOID();
 }

@@ -48,6 +48,18 @@ void require_owner(Oid relid) {
     aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
 }
 
+bool is_subscribed(Oid relid) {
+  Relation catalog = table_open(SubscriptionRelRelationId, AccessShareLock);
+  ScanKeyData key;
+  ScanKeyInit(&key, Anum_pg_subscription_rel_srrelid, BTEqualStrategyNumber, F_OIDEQ,
+              ObjectIdGetDatum(relid));
+  SysScanDesc scan = systable_beginscan(catalog, InvalidOid, false, nullptr, 1, &key);
+  const bool subscribed = HeapTupleIsValid(systable_getnext(scan));
+  systable_endscan(scan);
+  table_close(catalog, AccessShareLock);
+  return subscribed;
+}
+
 void make_chunk_table(const char *quoted_name, const char *options) {
   execute(
       psprintf("create table %s (chunk pg_catalog.int4 not null, bits pg_catalog.bit(%d) not null) "

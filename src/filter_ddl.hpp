@@ -21,6 +21,9 @@ const char *work_table_name(Oid relid, const char *purpose);
 // Raises 42501 unless the current role owns the relation.
 void require_owner(Oid relid);
 
+// Whether a subscription of this database writes to the relation.
+bool is_subscribed(Oid relid);
+
 // Makes an empty table of chunks under a name that is quoted already, with these words at the end
 // of the statement. Without its primary key: the rows come first.
 void make_chunk_table(const char *quoted_name, const char *options);

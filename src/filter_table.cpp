@@ -11,6 +11,7 @@ extern "C" {
 #include "bloomfilter/sizing.hpp"
 #include "chunk_row.hpp"
 #include "filter_table.hpp"
+#include "timeline.hpp"
 
 extern "C" PGDLLEXPORT Datum bloom_guard(PG_FUNCTION_ARGS);
 
@@ -169,15 +170,17 @@ enum Key {
   kFailover,
   kExcess,
   kJournal,
+  kUpdates,
   kKeys
 };
 constexpr const char *kKeyNames[] = {
-    "layout",   "chunks",   "normalization", "state",    "canary",   "canary_ascii",
-    "stamp",    "capacity", "fp_rate",       "items",    "built_at", "system",
-    "timeline", "database", "relation",      "failover", "excess",   "journal"};
+    "layout",   "chunks",   "normalization", "state",    "canary", "canary_ascii", "stamp",
+    "capacity", "fp_rate",  "items",         "built_at", "system", "timeline",     "database",
+    "relation", "failover", "excess",        "journal",  "updates"};
 static_assert(lengthof(kKeyNames) == kKeys);
 constexpr const char *kStateNames[] = {"loading", "ready", "suspended"};
 constexpr const char *kFailoverNames[] = {"suspend", "trust"};
+constexpr const char *kUpdatesNames[] = {"allowed", "refused"};
 constexpr std::string_view kCanaryLost = "lost";
 
 template <typename Number>
@@ -250,6 +253,8 @@ bool parse_setting(Key key, std::string_view text, Settings *settings) {
       return parse_number(text, &settings->excess_items);
     case kJournal:
       return parse_number(text, &settings->journal);
+    case kUpdates:
+      return parse_name(text, kUpdatesNames, &settings->updates_refused);
     case kKeys:
       break;
   }
@@ -434,8 +439,9 @@ const char *suspension_reason(const FilterTable &table) {
   if (made.system != here.system) return "suspended: restored on another server";
   if (made.database != here.database || made.relation != here.relation)
     return "suspended: a copy of the filter that names were added to";
-  if (made.timeline != here.timeline && !settings.trust_failover)
-    return "suspended: the server failed over or was restored";
+  if (likely(made.timeline == here.timeline)) return nullptr;
+  if (!settings.trust_failover) return "suspended: the server failed over or was restored";
+  if (!came_by_failover(made.timeline, here.timeline)) return "suspended: restored from a backup";
   return nullptr;
 }
 
@@ -483,6 +489,7 @@ char *settings_arguments(const Settings &settings) {
       kFailoverNames[settings.trust_failover],
       psprintf("%.0f", settings.excess_items),
       psprintf("%u", settings.journal),
+      kUpdatesNames[settings.updates_refused],
   };
   static_assert(lengthof(values) == kKeys);
   StringInfoData arguments;

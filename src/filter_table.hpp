@@ -56,6 +56,9 @@ struct Settings {
   // bits are there twice.
   float8 excess_items;
   uint32 journal;  // of the rebuild that runs, or that broke off; 0 where there is none
+  // Whether the number of chunks is another than it was made with: then no statement that brings
+  // its own can be trusted, for good.
+  bool updates_refused;
 };
 
 // Where a filter table keeps what; found once a relcache entry.

@@ -4,6 +4,7 @@
 #include "chunk_row.hpp"
 #include "filter_table.hpp"
 #include "journal.hpp"
+#include "standby_wait.hpp"
 
 using namespace bloomfilter;
 
@@ -15,6 +16,25 @@ namespace {
                   errdetail("A name whose bits are gone would be called free."),
                   errhint("Names leave when the filter is made anew from its source.")));
   pg_unreachable();
+}
+
+// An update comes with a chunk number that somebody else found. It may be of a rebuild's past, or
+// of a future that the rebuild under way would not know.
+void require_updatable(Relation relation, const FilterTable &table) {
+  if (rebuild_runs(table))
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("cannot update Bloom filter \"%s\" while it is being rebuilt",
+                           RelationGetRelationName(relation)),
+                    errdetail("The bits would be missing from the new one."),
+                    errhint("Use bloom_add, whose names the rebuild takes over.")));
+  if (table.settings.updates_refused)
+    ereport(ERROR,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+             errmsg("cannot update resized Bloom filter \"%s\"", RelationGetRelationName(relation)),
+             errdetail("A statement that brings its own number of chunks, from before, goes to "
+                       "the wrong one."),
+             IsLogicalWorker() ? errhint("Subscribe to the names, and have a trigger add them.")
+                               : errhint("Use bloom_add, which knows the number.")));
 }
 
 // What a subscriber replays may be older than what was added on it: keep both.
@@ -46,12 +66,7 @@ BLOOM_SQL_FUNCTION(bloom_guard) {
   if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event)) refuse(relation, "delete a chunk of");
 
   const FilterTable *table = require_filter(relation);
-  if (rebuild_runs(*table))
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("cannot update Bloom filter \"%s\" while it is being rebuilt",
-                           RelationGetRelationName(relation)),
-                    errdetail("The bits would be missing from the new one."),
-                    errhint("Use bloom_add, whose names the rebuild takes over.")));
+  require_updatable(relation, *table);
   const Shape &shape = table->shape;
   HeapTuple old = data->tg_trigtuple;
   HeapTuple changed = data->tg_newtuple;
@@ -63,5 +78,6 @@ BLOOM_SQL_FUNCTION(bloom_guard) {
   }
   // An add that finds these bits returns at once, and relies on their being durable.
   ForceSyncCommit();
+  if (table->settings.trust_failover) wait_for_standbys();
   return PointerGetDatum(changed);
 }

@@ -2,7 +2,6 @@
 
 extern "C" {
 #include "catalog/pg_tablespace_d.h"
-#include "storage/fd.h"
 }
 
 #include <fcntl.h>

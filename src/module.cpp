@@ -1,6 +1,7 @@
 #include "pg.hpp"
 
 #include "filter_table.hpp"
+#include "standby_wait.hpp"
 
 extern "C" {
 #ifdef PG_MODULE_MAGIC_EXT
@@ -14,4 +15,5 @@ PGDLLEXPORT void _PG_init(void);
 
 void _PG_init(void) {
   bloomfilter::watch_relations();
+  bloomfilter::watch_transactions();
 }

@@ -268,8 +268,8 @@ BLOOM_SQL_FUNCTION(bloom_add) {
   const Placed placed = place(filter, digest, 0);
   const int64 added = add_to_chunk(filter, {&placed, 1});
   const bool is_new = added > 0 && knows_new_names(filter);
+  finish_add(filter, added);
   close_filter(filter);
-  finish_add(added);
   PG_RETURN_BOOL(is_new);
 }
 
@@ -297,7 +297,7 @@ BLOOM_SQL_FUNCTION(bloom_add_many) {
     added += add_to_chunk(filter, in_chunk);
   });
   const bool known = knows_new_names(filter);
+  finish_add(filter, added);
   close_filter(filter);
-  finish_add(added);
   PG_RETURN_INT64(known ? added : 0);
 }

@@ -92,9 +92,7 @@ void refuse_replicated(const Rebuild &rebuild) {
              errdetail("Subscribers would not learn of the exchange."),
              errhint("Take it out of the publication, rebuild it and its subscribers' filters, and "
                      "publish it again.")));
-  if (exists(psprintf("select from pg_catalog.pg_subscription_rel "
-                      "where srrelid operator(pg_catalog.=) %u::pg_catalog.oid",
-                      rebuild.relid)))
+  if (is_subscribed(rebuild.relid))
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                     errmsg("Bloom filter \"%s\" is a subscriber's", rebuild.name),
                     errdetail("What its publisher sends would go into the wrong chunks."),
@@ -278,11 +276,13 @@ Settings settings_after(const Rebuild &rebuild, const Settings &before, float8 i
     settings.capacity = rebuild.capacity;
     settings.excess_items = 2 * rebuild.old_items_shown - rebuild.old_items;
     settings.journal = 0;
+    settings.updates_refused = true;
     return settings;
   }
   Settings settings = new_settings(rebuild.relid, rebuild.chunks, rebuild.old.normalization,
                                    rebuild.capacity, rebuild.fp_rate);
   settings.trust_failover = before.trust_failover;
+  settings.updates_refused = before.updates_refused || rebuild.chunks != before.chunks;
   settings.items_at_build = std::round(items);
   // Who suspended it while it was rebuilt may have had a reason that the rebuild does not cure.
   if (before.state == State::kSuspended && rebuild.old.state != State::kSuspended) {
@@ -295,9 +295,9 @@ Settings settings_after(const Rebuild &rebuild, const Settings &before, float8 i
 // Exchanges files and settings. Adds are locked out first, for the rest of the journal; checks only
 // for the exchange itself.
 void swap_in(Rebuild *rebuild, const Shadow &shadow, float8 items) {
-  Settings after;
+  Settings before, after;
   const auto exchange = [&] {
-    const Settings before = settings_meanwhile(*rebuild);
+    before = settings_meanwhile(*rebuild);
     if (before.journal != belongings.journal) made_anew(*rebuild);
     refuse_replicated(*rebuild);
     drain_journal(rebuild, shadow);
@@ -311,6 +311,13 @@ void swap_in(Rebuild *rebuild, const Shadow &shadow, float8 items) {
     drain_journal(rebuild, shadow);
   }
   next_transaction();
+  if (after.updates_refused && !before.updates_refused)
+    ereport(NOTICE,
+            (errmsg("Bloom filter \"%s\" has another number of chunks than it was made with",
+                    rebuild->name),
+             errdetail("Statements that bring their own number would look, and write, in the wrong "
+                       "chunk. From now on plain updates of it are refused."),
+             errhint("Use bloom_might_contain and bloom_add.")));
   if (after.state == State::kSuspended)
     ereport(NOTICE, (errmsg("Bloom filter \"%s\" stays suspended", rebuild->name),
                      errhint("Once every name is in, call bloom_resume.")));
@@ -338,7 +345,7 @@ void run(Rebuild *rebuild, int64 grace_milliseconds) {
   say_phase(*rebuild, Phase::kSwapping, "swapping");
   swap_in(rebuild, shadow, items);
   put_away();
-  wait_for_standbys();
+  wait_for_last_commit();
   ereport(NOTICE, (errmsg("Bloom filter \"%s\" holds about %.0f items in %d chunks", rebuild->name,
                           items, rebuild->chunks)));
   SPI_finish();

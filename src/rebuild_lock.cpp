@@ -1,9 +1,5 @@
 #include "pg.hpp"
 
-extern "C" {
-#include "replication/syncrep.h"
-}
-
 #include <algorithm>
 
 #include "rebuild_lock.hpp"
@@ -60,7 +56,7 @@ void next_transaction() {
   XactReadOnly = false;
 }
 
-void wait_for_standbys() {
+void wait_for_last_commit() {
   // As HOLD_INTERRUPTS, whose increment of a volatile C++20 deprecates.
   InterruptHoldoffCount = InterruptHoldoffCount + 1;
   SyncRepWaitForLSN(XactLastCommitEnd, true);

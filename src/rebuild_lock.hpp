@@ -12,7 +12,7 @@ void next_transaction();
 
 // Waits until a standby has what was committed last, as far as the session's synchronous_commit
 // says.
-void wait_for_standbys();
+void wait_for_last_commit();
 
 // Waits without a snapshot; ends early for nothing but an interrupt.
 void pause_for(int64 milliseconds);

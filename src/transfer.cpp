@@ -60,8 +60,8 @@ BLOOM_SQL_FUNCTION(bloom_merge) {
           return static_cast<int64>(popcount(bits) - before);
         });
   }
+  finish_add(filter, added);
   close_filter(filter);
-  finish_add(added);
   PG_RETURN_INT64(added);
 }
 

@@ -34,7 +34,7 @@ select status from bloom_info('f');
 select bloom_might_contain('f', 'bob'), bloom_add('f', 'new1');
 select bloom_resume('f', trust_failover => true);
 select status, bloom_might_contain('f', 'bob'), bloom_might_contain('f', 'new1') from bloom_info('f');
--- Trust is of another timeline, not of another system.
+-- Trust is of a timeline that came from this one by failovers, not of any, nor of another system.
 select pretend('timeline=\d+', 'timeline=99');
 select status, bloom_might_contain('f', 'bob') from bloom_info('f');
 select pretend('system=\d+', 'system=1');

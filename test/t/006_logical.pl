@@ -1,5 +1,6 @@
 # A filter on a subscriber that also adds by itself: what the publisher's rows lack stays, since the
-# guard ORs what is replayed.
+# guard ORs what is replayed. What would go into the wrong chunks is refused as far as it is seen;
+# names instead of chunks always go into the right ones.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -69,6 +70,64 @@ select count(*) from generate_series(1, 500) i, unnest(array['local', 'remote', 
 where not bloom_might_contain('f', prefix || i)}), '0', 'nobody is denied');
 is(maybes($subscriber), '{t,t,t,f}', 'and nobody is there who is not');
 ok(!$subscriber->log_contains('ERROR'), 'no error on the way');
+
+# The publisher's filter cannot be seen from here: whoever says that this one is complete is told.
+my ($status, $output, $told) = $subscriber->psql('postgres', q{select bloom_resume('f')});
+is($status, 0, 'a filter that is subscribed to is resumed');
+like($told, qr/WARNING:  a subscription writes to Bloom filter "f"
+DETAIL:  Unless the publisher's filter has 128 chunks and normalization "lower" too, and keeps them, /,
+	'with a warning');
+($status, $output, $told) = $subscriber->psql('postgres', q{
+begin;
+drop trigger bloom_filter on f; drop trigger bloom_filter_truncate on f;
+select bloom_register('f', 'lower');
+rollback});
+like($told, qr/WARNING:  a subscription writes to Bloom filter "f"/, 'so is who registers it');
+($status, $output, $told) = $publisher->psql('postgres', q{select bloom_resume('f')});
+is($told, '', 'but not the publisher');
+
+# Names are published, and a trigger adds them to a filter of another size: as the README has it.
+my ($feed) = slurp_file('README.md') =~ /^```sql\n(create function feed_filter.*?)^```/ms;
+my $users = 'create table users (username text primary key);';
+$publisher->safe_psql('postgres', $users . q{
+insert into users select 'early' || i from generate_series(1, 100) i;
+create publication names for table users});
+$subscriber->safe_psql('postgres', $users . q{
+select bloom_create('username_filter', 500000, ready => true);} . $feed);
+$subscriber->safe_psql('postgres', qq{
+create subscription names connection '$connection' publication names});
+$subscriber->wait_for_subscription_sync($publisher, 'names');
+$publisher->safe_psql('postgres', q{
+insert into users select 'Late' || i from generate_series(1, 100) i;
+update users set username = 'renamed' where username = 'early1';
+});
+$publisher->wait_for_catchup('names');
+is($subscriber->safe_psql('postgres', q{
+select chunks > 128, (select count(*) from users where bloom_might_contain('username_filter', username)),
+       bloom_might_contain_many('username_filter', '{early1,late100,renamed,nobody}')
+from bloom_info('username_filter')}), 't|200|{t,t,t,f}', 'the subscriber has every name');
+$subscriber->safe_psql('postgres', 'drop subscription names');
+
+# One that has been resized refuses what is replayed: it would go into the wrong chunks.
+$subscriber->safe_psql('postgres', 'alter subscription s disable');
+$subscriber->poll_query_until('postgres',
+	q{select count(*) = 0 from pg_stat_subscription where subname = 's' and pid is not null})
+  or die 'the subscription goes on';
+# As an earlier version has left it, or who dropped the subscription and made it again.
+my $guard = $subscriber->safe_psql('postgres', q{
+select pg_get_triggerdef(oid) from pg_trigger where tgrelid = 'f'::regclass and tgname = 'bloom_filter'});
+$guard =~ s/CREATE TRIGGER/CREATE OR REPLACE TRIGGER/;
+$guard =~ s/updates=allowed/updates=refused/ or die $guard;
+$subscriber->safe_psql('postgres', "$guard; alter table f enable always trigger bloom_filter");
+$publisher->safe_psql('postgres', q{select bloom_add('f', 'wrong')});
+my $from = -s $subscriber->logfile;
+$subscriber->safe_psql('postgres', 'alter subscription s enable');
+$subscriber->wait_for_log(qr/ERROR:  cannot update resized Bloom filter "f"/, $from);
+is($subscriber->safe_psql('postgres', q{select bloom_might_contain('f', 'wrong')}), 'f',
+	'nothing of it arrives');
+$subscriber->safe_psql('postgres', q{select bloom_add('f', 'wrong')});
+is($subscriber->safe_psql('postgres', q{select bloom_might_contain('f', 'wrong')}), 't',
+	'its own adds go on');
 
 $subscriber->safe_psql('postgres', 'drop subscription s');
 $subscriber->stop;
