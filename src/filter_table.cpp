@@ -88,6 +88,13 @@ Problem columns_problem(Relation relation, Shape *shape) {
     const FormData_pg_attribute *column = TupleDescAttr(descriptor, i);
     if (column->attisdropped) continue;
     const char *name = NameStr(column->attname);
+    if (column->attgenerated != '\0')
+      return unusable(psprintf("Its column \"%s\" is generated.", name));
+    // Such rows have their value from the catalog: it lies in no page, and is every row's.
+    if (column->atthasmissing)
+      return unusable(
+          psprintf("Its column \"%s\" was added with a default that its rows do not hold.", name),
+          "VACUUM FULL writes it into every row.");
     if (std::strcmp(name, "chunk") == 0 && column->atttypid == INT4OID && column->attnotnull) {
       shape->chunk_attribute = column->attnum;
     } else if (std::strcmp(name, "bits") == 0 && column->atttypid == BITOID) {
