@@ -359,7 +359,8 @@ void forget_filter(Datum, Oid relid) {
   while (auto *table = static_cast<FilterTable *>(hash_seq_search(&all))) forget(table);
 }
 
-// A role's attributes or memberships changed: nobody's privileges are known any more.
+// A role's attributes or memberships changed, or who owns the database: nobody's privileges are
+// known any more.
 void forget_privileges(Datum, CompatSyscacheId, uint32) {
   forget_filter(Datum{0}, InvalidOid);
 }
@@ -518,6 +519,8 @@ void watch_relations() {
   CacheRegisterRelcacheCallback(forget_filter, Datum{0});
   CacheRegisterSyscacheCallback(AUTHOID, forget_privileges, Datum{0});
   CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, forget_privileges, Datum{0});
+  // Its owner is the member of pg_database_owner.
+  CacheRegisterSyscacheCallback(DATABASEOID, forget_privileges, Datum{0});
 }
 
 }  // namespace bloomfilter
