@@ -35,6 +35,14 @@ struct Origin {
 
 Origin origin_here(Oid relid);
 
+// The numbers of a filter table's columns.
+struct Columns {
+  AttrNumber chunk;
+  AttrNumber bits;
+};
+
+Columns columns_of(Oid relid);
+
 // What the guard's arguments say. Written by settings_arguments, read by parse_settings.
 struct Settings {
   int32 chunks;
@@ -55,7 +63,8 @@ struct Settings {
   // How many items the bits tell of that are not there: where a filter has grown, each old item's
   // bits are there twice.
   float8 excess_items;
-  Oid journal;  // of the rebuild that runs, or that broke off; 0 where there is none
+  Columns columns;  // in the table of `origin`
+  Oid journal;      // of the rebuild that runs, or that broke off; 0 where there is none
 };
 
 // Where a filter table keeps what; found once a relcache entry.
