@@ -87,16 +87,21 @@ bool find_by_guess(Relation relation, FilterTable *table, int32 chunk, const Pos
   return false;
 }
 
-// The first row of the primary key in `direction`, of those equal to `key` where one is given.
+// The first row of the primary key in `direction`, of those equal to `key` where one is given; in
+// *chunk the number that the index has for it, unless that is null.
 bool find_by_index(Relation relation, const Shape &shape, ScanKey key, ScanDirection direction,
-                   Snapshot snapshot, ChunkRow *row) {
+                   Snapshot snapshot, int32 *chunk, ChunkRow *row) {
   Relation index = index_open(shape.index, AccessShareLock);
   TupleTableSlot *slot = table_slot_create(relation, nullptr);
   const int keys = key == nullptr ? 0 : 1;
   IndexScanDesc scan = compat_index_beginscan(relation, index, snapshot, keys);
+  scan->xs_want_itup = chunk != nullptr;
   index_rescan(scan, key, keys, nullptr, 0);
   const bool found = index_getnext_slot(scan, direction, slot);
   if (found) {
+    bool is_null;
+    if (chunk != nullptr)
+      *chunk = DatumGetInt32(index_getattr(scan->xs_itup, 1, RelationGetDescr(index), &is_null));
     auto *heap_slot = reinterpret_cast<BufferHeapTupleTableSlot *>(slot);
     row->tuple = *heap_slot->base.tuple;
     row->buffer = heap_slot->buffer;
@@ -112,7 +117,31 @@ bool find_by_number(Relation relation, const Shape &shape, int32 chunk, Snapshot
                     ChunkRow *row) {
   ScanKeyData key;
   ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(chunk));
-  return find_by_index(relation, shape, &key, ForwardScanDirection, snapshot, row);
+  if (!find_by_index(relation, shape, &key, ForwardScanDirection, snapshot, nullptr, row))
+    return false;
+  require_number(relation, shape, chunk, &row->tuple);
+  return true;
+}
+
+// Where in a tuple its kilobyte of bits lies. Raises XX001 where it does not lie there at all: a
+// column added since with a default, whose value is the relation cache's; a value that is
+// compressed, or out of line; one of another length.
+Size offset_of_bits(Relation relation, const Shape &shape, HeapTuple tuple) {
+  bool is_null;
+  const Datum datum =
+      heap_getattr(tuple, shape.bits_attribute, RelationGetDescr(relation), &is_null);
+  const auto *bits = reinterpret_cast<const VarBit *>(DatumGetPointer(datum));
+  // Before any of its bytes is read.
+  const Size offset =
+      reinterpret_cast<uintptr_t>(bits) - reinterpret_cast<uintptr_t>(tuple->t_data);
+  constexpr Size kLength = VARBITTOTALLEN(kChunkBits);
+  if (unlikely(is_null || offset >= tuple->t_len || tuple->t_len - offset < kLength ||
+               !VARATT_IS_4B_U(bits) || VARSIZE(bits) != kLength || VARBITLEN(bits) != kChunkBits))
+    ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
+                    errmsg("chunk %d of Bloom filter \"%s\" does not hold %d bits",
+                           chunk_number(relation, shape, tuple), RelationGetRelationName(relation),
+                           kChunkBits)));
+  return offset + VARHDRSZ + VARBITHDRSZ;
 }
 
 }  // namespace
@@ -144,17 +173,27 @@ ChunkRow require_chunk(const OpenFilter &filter, int32 chunk, const Positions *s
 }
 
 ChunkView chunk_bits(Relation relation, const Shape &shape, HeapTuple tuple) {
-  bool is_null;
-  const Datum datum =
-      heap_getattr(tuple, shape.bits_attribute, RelationGetDescr(relation), &is_null);
-  auto *bits = reinterpret_cast<VarBit *>(DatumGetPointer(datum));
-  if (unlikely(is_null || !VARATT_IS_4B_U(bits) || VARSIZE(bits) != VARBITTOTALLEN(kChunkBits) ||
-               VARBITLEN(bits) != kChunkBits))
-    ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
-                    errmsg("chunk %d of Bloom filter \"%s\" does not hold %d bits",
-                           chunk_number(relation, shape, tuple), RelationGetRelationName(relation),
-                           kChunkBits)));
-  return ChunkView(VARBITS(bits), kChunkBytes);
+  return ChunkView(
+      reinterpret_cast<const uint8 *>(tuple->t_data) + offset_of_bits(relation, shape, tuple),
+      kChunkBytes);
+}
+
+MutableChunkView writable_chunk(Relation relation, const Shape &shape, HeapTuple tuple) {
+  return MutableChunkView(
+      reinterpret_cast<uint8 *>(tuple->t_data) + offset_of_bits(relation, shape, tuple),
+      kChunkBytes);
+}
+
+MutableChunkView writable_chunk(Relation relation, const Shape &shape, const ChunkRow &row,
+                                Page copy) {
+  HeapTupleData tuple = row.tuple;
+  const auto offset = static_cast<Size>(reinterpret_cast<const char *>(tuple.t_data) -
+                                        static_cast<const char *>(BufferGetPage(row.buffer)));
+  if (offset >= BLCKSZ || tuple.t_len > BLCKSZ - offset)
+    elog(ERROR, "chunk row of \"%s\" does not lie in its page", RelationGetRelationName(relation));
+  return MutableChunkView(
+      reinterpret_cast<uint8 *>(copy) + offset + offset_of_bits(relation, shape, &tuple),
+      kChunkBytes);
 }
 
 int32 chunk_number(Relation relation, const Shape &shape, HeapTuple tuple) {
@@ -164,11 +203,24 @@ int32 chunk_number(Relation relation, const Shape &shape, HeapTuple tuple) {
   return is_null ? -1 : DatumGetInt32(datum);
 }
 
+void require_number(Relation relation, const Shape &shape, int32 chunk, HeapTuple tuple) {
+  const int32 number = chunk_number(relation, shape, tuple);
+  if (likely(number == chunk)) return;
+  ereport(ERROR,
+          (errcode(ERRCODE_DATA_CORRUPTED),
+           errmsg("index \"%s\" of Bloom filter \"%s\" has a wrong row for chunk %d",
+                  get_rel_name(shape.index), RelationGetRelationName(relation), chunk),
+           errdetail("It leads to the row of chunk %d.", number),
+           errhint("Take the answer as \"maybe\". REINDEX mends the index; if it is the table that "
+                   "is damaged, make the filter anew from its source.")));
+}
+
 int32 last_chunk(Relation relation, const Shape &shape) {
   ChunkRow row;
-  if (!find_by_index(relation, shape, nullptr, BackwardScanDirection, SnapshotSelf, &row))
+  int32 last;
+  if (!find_by_index(relation, shape, nullptr, BackwardScanDirection, SnapshotSelf, &last, &row))
     return -1;
-  const int32 last = chunk_number(relation, shape, &row.tuple);
+  require_number(relation, shape, last, &row.tuple);
   row.release();
   return last;
 }

@@ -32,10 +32,24 @@ ChunkRow require_chunk(const OpenFilter &filter, int32 chunk, const Positions *s
 // The kilobyte of bits in a row's tuple. Raises XX001 where the column holds anything else.
 ChunkView chunk_bits(Relation relation, const Shape &shape, HeapTuple tuple);
 
+// The same bytes to set bits in: of a tuple in memory that is the caller's own, as heap_copytuple
+// makes it. The only ways to bytes of a row that may be written; raise as chunk_bits.
+MutableChunkView writable_chunk(Relation relation, const Shape &shape, HeapTuple tuple);
+
+// Of a row that lies in its buffer, where they lie in a copy of that buffer's page, as
+// GenericXLogRegisterBuffer makes it.
+MutableChunkView writable_chunk(Relation relation, const Shape &shape, const ChunkRow &row,
+                                Page copy);
+
 // The chunk number in a row's tuple.
 int32 chunk_number(Relation relation, const Shape &shape, HeapTuple tuple);
 
-// The highest chunk number there is, -1 where there are no rows. Takes no predicate lock.
+// Raises XX001, and names the index, unless a row that was found by its number or by way of it
+// bears that number: bits of another chunk would deny every name of this one.
+void require_number(Relation relation, const Shape &shape, int32 chunk, HeapTuple tuple);
+
+// The highest chunk number there is, -1 where there are no rows. Takes no predicate lock. Raises
+// XX001 where the index has another number than the row.
 int32 last_chunk(Relation relation, const Shape &shape);
 
 // Works out how many rows lie on a page, if they lie in order, and makes room to remember where

@@ -28,7 +28,7 @@ void insert_index_entry(Relation relation, const Shape &shape, HeapTuple tuple, 
   pg_unreachable();
 }
 
-// Waits for whoever is changing the row of `old`, and locks its last version.
+// Waits for whoever is changing the row of `old`, the chunk's, and locks its last version.
 HeapTuple lock_last_version(const OpenFilter &filter, int32 chunk, ItemPointer old) {
   TupleTableSlot *slot = table_slot_create(filter.relation, nullptr);
   TM_FailureData failure;
@@ -37,6 +37,8 @@ HeapTuple lock_last_version(const OpenFilter &filter, int32 chunk, ItemPointer o
       LockWaitBlock, TUPLE_LOCK_FLAG_FIND_LAST_VERSION, &failure);
   if (result != TM_Ok) cannot_change(filter, chunk, result);
   HeapTuple last = ExecCopySlotHeapTuple(slot);
+  // Versions are followed by their places, and a place may have been given to another row.
+  require_number(filter.relation, filter.table->shape, chunk, last);
   ExecDropSingleTupleTableSlot(slot);
   return last;
 }

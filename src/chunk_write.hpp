@@ -38,8 +38,7 @@ int64 change_chunk(const OpenFilter &filter, int32 chunk, const Positions *soon,
   if (changed == nullptr) return 0;
   int64 added;
   do {
-    const ChunkView bits = chunk_bits(filter.relation, filter.table->shape, changed);
-    added = set(MutableChunkView(const_cast<uint8 *>(bits.data()), kChunkBytes));
+    added = set(writable_chunk(filter.relation, filter.table->shape, changed));
   } while (added != 0 && !replace_version(filter, chunk, &changed));
   heap_freetuple(changed);
   return added;

@@ -306,6 +306,7 @@ BLOOM_SQL_FUNCTION(bloom_resume) {
                     errhint("Make the filter anew from its source.")));
   settings.state = State::kReady;
   settings.origin = origin_here(PG_GETARG_OID(0));
+  settings.columns = columns_of(PG_GETARG_OID(0));
   strlcpy(settings.stamp, server_stamp(settings.normalization), kStampBytes);
   const bool trusted = settings.trust_failover;
   if (!PG_ARGISNULL(1)) settings.trust_failover = PG_GETARG_BOOL(1);

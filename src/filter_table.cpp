@@ -6,6 +6,7 @@ extern "C" {
 
 #include <charconv>
 #include <cstring>
+#include <utility>
 
 #include "bloomfilter/chunk.hpp"
 #include "bloomfilter/sizing.hpp"
@@ -66,9 +67,20 @@ const Trigger *find_guard(const TriggerDesc *triggers, const char *name) {
   return nullptr;
 }
 
-// Both guards, and always on, or why not.
+// Whether a guard fires for every row, or statement, that it was made for, and sees it whole.
+bool fires_as_made(const Trigger &guard, int16 type) {
+  return guard.tgtype == type && guard.tgqual == nullptr && guard.tgnattr == 0 &&
+         guard.tgoldtable == nullptr && guard.tgnewtable == nullptr;
+}
+
+// Both guards, as they were made and always on, or why not.
 Problem guard_problem(const TriggerDesc *triggers) {
-  for (const char *name : {kGuardTrigger, kTruncateTrigger}) {
+  constexpr std::pair<const char *, int16> kGuards[] = {
+      {kGuardTrigger,
+       TRIGGER_TYPE_ROW | TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_UPDATE | TRIGGER_TYPE_DELETE},
+      {kTruncateTrigger, TRIGGER_TYPE_STATEMENT | TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_TRUNCATE},
+  };
+  for (const auto &[name, type] : kGuards) {
     const Trigger *guard = find_guard(triggers, name);
     if (guard == nullptr)
       return unusable(psprintf("It has no guard trigger \"%s\".", name),
@@ -76,6 +88,10 @@ Problem guard_problem(const TriggerDesc *triggers) {
     if (guard->tgenabled != TRIGGER_FIRES_ALWAYS)
       return unusable(psprintf("Its guard trigger \"%s\" does not always fire.", name),
                       psprintf("Use ALTER TABLE ... ENABLE ALWAYS TRIGGER %s.", name));
+    if (!fires_as_made(*guard, type))
+      return unusable(
+          psprintf("Its guard trigger \"%s\" does not fire whenever it was made to.", name),
+          "Names may be missing: make the filter anew from its source.");
   }
   return {};
 }
@@ -89,6 +105,13 @@ Problem columns_problem(Relation relation, Shape *shape) {
     const FormData_pg_attribute *column = TupleDescAttr(descriptor, i);
     if (column->attisdropped) continue;
     const char *name = NameStr(column->attname);
+    if (column->attgenerated != '\0')
+      return unusable(psprintf("Its column \"%s\" is generated.", name));
+    // Such rows have their value from the catalog: it lies in no page, and is every row's.
+    if (column->atthasmissing)
+      return unusable(
+          psprintf("Its column \"%s\" was added with a default that its rows do not hold.", name),
+          "VACUUM FULL writes it into every row.");
     if (std::strcmp(name, "chunk") == 0 && column->atttypid == INT4OID && column->attnotnull) {
       shape->chunk_attribute = column->attnum;
     } else if (std::strcmp(name, "bits") == 0 && column->atttypid == BITOID) {
@@ -171,12 +194,13 @@ enum Key {
   kExcess,
   kJournal,
   kUpdates,
+  kColumns,
   kKeys
 };
 constexpr const char *kKeyNames[] = {
-    "layout",   "chunks",   "normalization", "state",    "canary", "canary_ascii", "stamp",
-    "capacity", "fp_rate",  "items",         "built_at", "system", "timeline",     "database",
-    "relation", "failover", "excess",        "journal",  "updates"};
+    "layout",   "chunks",   "normalization", "state",    "canary",  "canary_ascii", "stamp",
+    "capacity", "fp_rate",  "items",         "built_at", "system",  "timeline",     "database",
+    "relation", "failover", "excess",        "journal",  "updates", "columns"};
 static_assert(lengthof(kKeyNames) == kKeys);
 constexpr const char *kStateNames[] = {"loading", "ready", "suspended"};
 constexpr const char *kFailoverNames[] = {"suspend", "trust"};
@@ -255,6 +279,12 @@ bool parse_setting(Key key, std::string_view text, Settings *settings) {
       return parse_number(text, &settings->journal);
     case kUpdates:
       return parse_name(text, kUpdatesNames, &settings->updates_refused);
+    case kColumns: {
+      const size_t colon = text.find(':');
+      return colon != std::string_view::npos &&
+             parse_number(text.substr(0, colon), &settings->columns.chunk) &&
+             parse_number(text.substr(colon + 1), &settings->columns.bits);
+    }
     case kKeys:
       break;
   }
@@ -279,6 +309,25 @@ Problem parse_settings(const Trigger &guard, Settings *settings) {
   for (int key = 0; key < kKeys; ++key)
     if (!seen[key]) return damaged(psprintf("Its setting \"%s\" is missing.", kKeyNames[key]));
   return {};
+}
+
+// Whether this is the very table that the settings were written for, on whatever timeline.
+bool is_original(const Origin &made, const Origin &here) {
+  return made.system == here.system && made.database == here.database &&
+         made.relation == here.relation;
+}
+
+// A column that was put in the place of another has none of its bits. In a table that was dumped
+// and restored, numbers are given anew; it is suspended, and bloom_resume writes them.
+Problem replaced_column_problem(const FilterTable &table) {
+  const Columns &made = table.settings.columns;
+  if (!is_original(table.settings.origin, origin_here(table.relid))) return {};
+  const char *name = made.bits != table.shape.bits_attribute     ? "bits"
+                     : made.chunk != table.shape.chunk_attribute ? "chunk"
+                                                                 : nullptr;
+  if (name == nullptr) return {};
+  return unusable(psprintf("Its column \"%s\" is not the one that names were added to.", name),
+                  "Make the filter anew from its source.");
 }
 
 Agreement agreement_with_server(const Settings &settings) {
@@ -308,6 +357,7 @@ Problem read_filter(Relation relation, FilterTable *table) {
   if (const Problem problem =
           parse_settings(*find_guard(triggers, kGuardTrigger), &table->settings))
     return problem;
+  if (const Problem problem = replaced_column_problem(*table)) return problem;
   if (const Problem problem = chunks_problem(relation, *table)) return problem;
   find_row_order(relation, table);
   table->agreement = agreement_with_server(table->settings);
@@ -357,7 +407,8 @@ void forget_filter(Datum, Oid relid) {
   while (auto *table = static_cast<FilterTable *>(hash_seq_search(&all))) forget(table);
 }
 
-// A role's attributes or memberships changed: nobody's privileges are known any more.
+// A role's attributes or memberships changed, or who owns the database: nobody's privileges are
+// known any more.
 void forget_privileges(Datum, CompatSyscacheId, uint32) {
   forget_filter(Datum{0}, InvalidOid);
 }
@@ -430,6 +481,10 @@ Origin origin_here(Oid relid) {
   return {GetSystemIdentifier(), timeline, MyDatabaseId, relid};
 }
 
+Columns columns_of(Oid relid) {
+  return {get_attnum(relid, "chunk"), get_attnum(relid, "bits")};
+}
+
 const char *suspension_reason(const FilterTable &table) {
   const Settings &settings = table.settings;
   if (settings.state == State::kLoading) return "not ready: never loaded";
@@ -490,6 +545,7 @@ char *settings_arguments(const Settings &settings) {
       psprintf("%.0f", settings.excess_items),
       psprintf("%u", settings.journal),
       kUpdatesNames[settings.updates_refused],
+      psprintf("%d:%d", settings.columns.chunk, settings.columns.bits),
   };
   static_assert(lengthof(values) == kKeys);
   StringInfoData arguments;
@@ -513,6 +569,7 @@ Settings new_settings(Oid relid, int32 chunks, Normalization normalization, floa
   settings.fp_rate = fp_rate;
   settings.built_at = timestamptz_to_time_t(GetCurrentTimestamp());
   settings.origin = origin_here(relid);
+  settings.columns = columns_of(relid);
   return settings;
 }
 
@@ -529,6 +586,8 @@ void watch_relations() {
   CacheRegisterRelcacheCallback(forget_filter, Datum{0});
   CacheRegisterSyscacheCallback(AUTHOID, forget_privileges, Datum{0});
   CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, forget_privileges, Datum{0});
+  // Its owner is the member of pg_database_owner.
+  CacheRegisterSyscacheCallback(DATABASEOID, forget_privileges, Datum{0});
 }
 
 }  // namespace bloomfilter

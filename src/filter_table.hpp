@@ -35,6 +35,14 @@ struct Origin {
 
 Origin origin_here(Oid relid);
 
+// The numbers of a filter table's columns.
+struct Columns {
+  AttrNumber chunk;
+  AttrNumber bits;
+};
+
+Columns columns_of(Oid relid);
+
 // What the guard's arguments say. Written by settings_arguments, read by parse_settings.
 struct Settings {
   int32 chunks;
@@ -59,6 +67,7 @@ struct Settings {
   // Whether the number of chunks is another than it was made with: then no statement that brings
   // its own can be trusted, for good.
   bool updates_refused;
+  Columns columns;  // in the table of `origin`
 };
 
 // Where a filter table keeps what; found once a relcache entry.

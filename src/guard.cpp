@@ -40,9 +40,7 @@ void require_updatable(Relation relation, const FilterTable &table) {
 // What a subscriber replays may be older than what was added on it: keep both.
 HeapTuple merge_versions(Relation relation, const Shape &shape, HeapTuple old, HeapTuple changed) {
   HeapTuple merged = heap_copytuple(changed);
-  const ChunkView target = chunk_bits(relation, shape, merged);
-  chunk_merge(MutableChunkView(const_cast<uint8 *>(target.data()), kChunkBytes),
-              chunk_bits(relation, shape, old));
+  chunk_merge(writable_chunk(relation, shape, merged), chunk_bits(relation, shape, old));
   return merged;
 }
 

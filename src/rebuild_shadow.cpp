@@ -59,11 +59,9 @@ void add_in_place(void *argument, const Digest &digest) {
   const ChunkView bits = chunk_bits(relation, target->table.shape, &row.tuple);
   if (!chunk_contains(bits, positions)) {
     LockBuffer(row.buffer, BUFFER_LOCK_EXCLUSIVE);
-    const Size offset = reinterpret_cast<const char *>(bits.data()) -
-                        static_cast<const char *>(BufferGetPage(row.buffer));
     GenericXLogState *state = GenericXLogStart(relation);
     Page page = GenericXLogRegisterBuffer(state, row.buffer, 0);
-    chunk_add(MutableChunkView(reinterpret_cast<uint8 *>(page) + offset, kChunkBytes), positions);
+    chunk_add(writable_chunk(relation, target->table.shape, row, page), positions);
     GenericXLogFinish(state);
     LockBuffer(row.buffer, BUFFER_LOCK_UNLOCK);
   }

@@ -86,7 +86,8 @@ from (values ('layout=1', 'layout=2'), ('layout=1', 'layout='), ('layout=1', 'sh
              ('chunks=128', 'chunks=99999999999'), ('''chunks=128''', '''chunks=128'', ''chunks=128'''),
              ('normalization=lower', 'normalization=title'), ('state=ready', 'state=maybe'),
              ('fp_rate=0.01', 'fp_rate=-1'), ('fp_rate=0.01', 'fp_rate=nan'),
-             ('canary_ascii=', 'canary_ascii=z'), ('timeline=', 'timeline=x'), ('timeline=', 'tide=')) v (was, becomes);
+             ('canary_ascii=', 'canary_ascii=z'), ('timeline=', 'timeline=x'), ('timeline=', 'tide='),
+             ('columns=1:2', 'columns=1'), ('columns=1:2', 'columns=1:2:3'), ('columns=1:2', 'columns=2:1')) v (was, becomes);
 select bloom_might_contain('f', 'nobody'), bloom_might_contain('f', 'ada');
 drop function damage;
 drop table f;

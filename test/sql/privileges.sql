@@ -57,3 +57,41 @@ reset role;
 drop schema own cascade;
 drop table names, f;
 drop role bloom_app, bloom_reader, bloom_nobody;
+
+-- Privileges that come some other way than by a grant to the role, and go while a session has used
+-- them.
+create role bloom_reader;
+create role bloom_group;
+select bloom_create('f', 1000, ready => true);
+create function denied() returns text language plpgsql as $$
+begin
+    set local role bloom_reader;
+    return bloom_might_contain('f', 'ada')::text;
+exception when insufficient_privilege then return sqlerrm;
+end $$;
+create function tries(gives text, takes text) returns table (given text, taken text)
+language plpgsql as $$
+begin
+    execute gives;
+    given := denied();
+    reset role;
+    execute takes;
+    taken := denied();
+    reset role;
+    return next;
+end $$;
+grant select on f to bloom_group, pg_database_owner;
+select gives, given, taken
+from (values ('grant bloom_group to bloom_reader', 'revoke bloom_group from bloom_reader'),
+             ('grant pg_read_all_data to bloom_reader', 'revoke pg_read_all_data from bloom_reader'),
+             ('alter role bloom_reader superuser', 'alter role bloom_reader nosuperuser'),
+             ('grant bloom_group to bloom_reader', 'alter role bloom_reader noinherit'),
+             ('alter role bloom_reader inherit', 'revoke select on f from bloom_group'),
+             ('grant select on f to public', 'revoke select on f from public'),
+             ('alter table f owner to bloom_reader', 'alter table f owner to current_user'),
+             (format('alter database %I owner to bloom_reader', current_database()),
+              format('alter database %I owner to current_user', current_database()))) v (gives, takes),
+     lateral tries(gives, takes);
+drop function denied, tries;
+drop table f;
+drop role bloom_reader, bloom_group;
