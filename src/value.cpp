@@ -34,6 +34,8 @@ const char *reason(FormatError error) {
       return "Its number of chunks is out of range.";
     case FormatError::kReserved:
       return "Its reserved bytes are not zero.";
+    case FormatError::kCanary:
+      return "Its canary is not one of its normalization.";
     case FormatError::kLength:
       return "Its length is not what its header says.";
   }
@@ -196,8 +198,16 @@ Header new_header(const Geometry &geometry, Normalization normalization) {
                            "\"lower\""),
                     errdetail("Its locale lowers A to Z otherwise than others do."),
                     errhint("Use normalisation \"none\" over lower(item collate \"C\").")));
-  return {static_cast<uint8>(geometry.k), log2_of_chunk_bits(geometry.chunk_bits), normalization,
-          geometry.chunks, server_canary(normalization, CanaryPart::kAll)};
+  const Header header = {static_cast<uint8>(geometry.k), log2_of_chunk_bits(geometry.chunk_bits),
+                         normalization, geometry.chunks,
+                         server_canary(normalization, CanaryPart::kAll)};
+  // An encoding that came with a later PostgreSQL: no reader could take such a value.
+  if (!canary_fits(normalization, header.canary))
+    ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                    errmsg("bloomfilter values are not available in encoding %s",
+                           GetDatabaseEncodingName()),
+                    errhint("Use a filter table: bloom_create.")));
+  return header;
 }
 
 varlena *new_value(const Header &header) {

@@ -83,9 +83,6 @@ enum class Answer {
   kAskServer,  // its key is not to be known here, or could not be hashed
 };
 
-// The canary of "none" in a UTF8 database: of nothing but the encoding.
-inline constexpr std::uint32_t kUtf8Canary = 0xe896d102;
-
 // A value to be read where it lies: in memory, or in a mapped file. Neither copies nor owns.
 class FilterView {
  public:

@@ -5,8 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <span>
+#include <string_view>
 
 #include "bloomfilter/layout.hpp"
 #include "bloomfilter/sizing.hpp"
@@ -29,7 +31,7 @@ struct Header {
   std::uint8_t log2_chunk_bits;  // kMinLog2ChunkBits to kMaxLog2ChunkBits
   Normalization normalization;
   std::int32_t chunks;   // 1 or more
-  std::uint32_t canary;  // of the normalisation, on the server that built the value
+  std::uint32_t canary;  // of the normalization, on the server that built the value
 
   constexpr int chunk_bits() const { return 1 << log2_chunk_bits; }
   constexpr std::size_t chunk_bytes() const { return std::size_t{1} << (log2_chunk_bits - 3); }
@@ -40,6 +42,43 @@ struct Header {
   friend bool operator==(const Header &, const Header &) = default;
 };
 
+// The canary of `none` in a database of each encoding that a PostgreSQL server can have: a digest
+// of ASCII and the encoding's name, and of nothing else.
+struct EncodingCanary {
+  std::string_view encoding;
+  std::uint32_t canary;
+};
+inline constexpr EncodingCanary kNoneCanaries[] = {
+    {"SQL_ASCII", 0xb663ac63},  {"EUC_JP", 0x4593d9d1},        {"EUC_CN", 0x43528f11},
+    {"EUC_KR", 0x3a3611c3},     {"EUC_TW", 0x931f5ef5},        {"EUC_JIS_2004", 0xcd8770e4},
+    {"UTF8", 0xe896d102},       {"MULE_INTERNAL", 0x658e0977}, {"LATIN1", 0xab4ed2e3},
+    {"LATIN2", 0x93b754a9},     {"LATIN3", 0x95ec2529},        {"LATIN4", 0x4f6fd886},
+    {"LATIN5", 0x5fe893fe},     {"LATIN6", 0xdeeaa82d},        {"LATIN7", 0x1fb34317},
+    {"LATIN8", 0xa6ae3a53},     {"LATIN9", 0xf695e423},        {"LATIN10", 0xc20e7bfa},
+    {"WIN1256", 0xefffe715},    {"WIN1258", 0xeae9b87f},       {"WIN866", 0x2b2ad125},
+    {"WIN874", 0x41dcda9f},     {"KOI8R", 0x0e05abaf},         {"WIN1251", 0xc0591401},
+    {"WIN1252", 0xb7da2194},    {"ISO_8859_5", 0xf17d1fbb},    {"ISO_8859_6", 0xea802ca4},
+    {"ISO_8859_7", 0x0755225b}, {"ISO_8859_8", 0x907d15ca},    {"WIN1250", 0x22b81943},
+    {"WIN1253", 0x337e7a44},    {"WIN1254", 0xf1cf54c0},       {"WIN1255", 0x7de22437},
+    {"WIN1257", 0x4172545f},    {"KOI8U", 0xd3e4c4c7},
+};
+
+// The canary of `none` in a database of that encoding. Compiles only if it is in the table.
+consteval std::uint32_t none_canary(std::string_view encoding) {
+  for (const EncodingCanary &known : kNoneCanaries)
+    if (known.encoding == encoding) return known.canary;
+  std::abort();
+}
+inline constexpr std::uint32_t kUtf8Canary = none_canary("UTF8");
+
+// Whether a value of that normalisation can have that canary. `none` has one of the table, `lower`
+// none of them: a value whose rule is not the one that it was built by would deny its members.
+constexpr bool canary_fits(Normalization normalization, std::uint32_t canary) {
+  bool is_of_none = false;
+  for (const EncodingCanary &known : kNoneCanaries) is_of_none |= known.canary == canary;
+  return is_of_none == (normalization == Normalization::kNone);
+}
+
 enum class FormatError {
   kNone,
   kTooShort,       // to hold a header
@@ -49,6 +88,7 @@ enum class FormatError {
   kNormalization,  // a normalisation that this version does not know
   kChunks,         // no chunks, or more bits than kMaxValueBits
   kReserved,       // reserved bytes that are not zero
+  kCanary,         // a canary that no server gives to this normalisation
   kLength,         // not as many bytes as the header says
 };
 
@@ -78,8 +118,10 @@ constexpr FormatError read_header(std::span<const std::uint8_t> bytes, Header &h
       std::uint64_t{chunks} << bytes[2] > kMaxValueBits)
     return FormatError::kChunks;
   if (format::read_u32(&bytes[12]) != 0) return FormatError::kReserved;
-  header = {bytes[1], bytes[2], static_cast<Normalization>(bytes[3]),
-            static_cast<std::int32_t>(chunks), format::read_u32(&bytes[8])};
+  const auto normalization = static_cast<Normalization>(bytes[3]);
+  const std::uint32_t canary = format::read_u32(&bytes[8]);
+  if (!canary_fits(normalization, canary)) return FormatError::kCanary;
+  header = {bytes[1], bytes[2], normalization, static_cast<std::int32_t>(chunks), canary};
   return FormatError::kNone;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -200,12 +201,20 @@ void try_value(View bytes, const std::vector<std::string> &items) {
   REQUIRE(6 <= header.log2_chunk_bits && header.log2_chunk_bits <= 13);
   REQUIRE(header == view.header());
   REQUIRE(view.bits().size() == header.bits_bytes());
+  REQUIRE(canary_fits(header.normalization, header.canary));
   REQUIRE(std::ranges::equal(with_header(header, view.bits()), bytes));
   try_answers(view, items);
   try_fold(view, items);
   try_unite(view.bits());
   try_add(view, items);
   try_copy(bytes);
+}
+
+// A canary that the normalization can have, now and then one that it cannot.
+std::uint32_t canary_of(Normalization normalization, View input) {
+  const std::uint32_t any = format::read_u32(&input[8]);
+  if (normalization == Normalization::kLower || input[0] % 8 == 7) return any;
+  return input[0] % 2 == 0 ? kUtf8Canary : kNoneCanaries[any % std::size(kNoneCanaries)].canary;
 }
 
 // The value that the input would be with the fields of its header brought into range, k nearly so:
@@ -223,15 +232,23 @@ Bytes repaired(View input) {
   if (most == 0) return {};
   header.normalization = static_cast<Normalization>(input[3] % (kLastNormalization + 1));
   header.chunks = static_cast<std::int32_t>(1 + format::read_u32(&input[4]) % most);
-  header.canary = input[0] % 2 == 0 ? kUtf8Canary : format::read_u32(&input[8]);
+  header.canary = canary_of(header.normalization, input);
   return with_header(header, bits.first(header.bits_bytes()));
 }
 
-// The same bits as if built with the other normalisation.
+// The same bits as if built with the other normalization: refused with the canary of this one.
 void try_other_normalization(Bytes value, const std::vector<std::string> &items) {
+  Header header{};
+  if (read_value(value, header) != FormatError::kNone) return;
   value[3] ^= 1;
   FilterView view;
-  if (view.open(value) == FormatError::kNone) try_answers(view, items);
+  REQUIRE(view.open(value) == FormatError::kCanary);
+  const bool is_lower = header.normalization == Normalization::kLower;
+  header.normalization = is_lower ? Normalization::kNone : Normalization::kLower;
+  header.canary = is_lower ? kUtf8Canary : ~kUtf8Canary;
+  write_header(header, value.data());
+  REQUIRE(view.open(value) == FormatError::kNone);
+  try_answers(view, items);
 }
 
 void try_input(View input) {

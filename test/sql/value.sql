@@ -70,7 +70,7 @@ select (bloom_empty(5) + 'ada') | (bloom_empty(5) + 'bob') = bloom_empty(5) + 'b
        bloom_empty(5) = bloom_empty(5, 0.01, 'none') as normalization;
 select bloom_empty(5) | bloom_empty(5000);
 select bloom_empty(100) | bloom_empty(100, 0.01, 'none');
-select v | set_byte(v::bytea, 8, 255 - get_byte(v::bytea, 8))::bloomfilter
+select v | overlay(v::bytea placing '\xab4ed2e3' from 9)::bloomfilter as latin1
 from bloom_empty(5, 0.01, 'none') v;
 select count(*) as values, count(distinct bloom_value_hash(v)) as hashes,
        count(distinct bloom_value_hash_extended(v, 1)) as seeded,
@@ -121,28 +121,68 @@ begin
     return case when reason = again then reason else 'they differ' end;
 end $$;
 select what, rejected(bytes) from (values
-    ('right', '\x010706000000000100000000000000000000000000000000'::bytea),
-    ('empty', ''), ('short', '\x010706000000000100000000000000'),
-    ('no bits', '\x01070600000000010000000000000000'),
-    ('one byte less', '\x0107060000000001000000000000000000000000000000'),
-    ('one byte more', '\x01070600000000010000000000000000000000000000000000'),
-    ('version 0', '\x000706000000000100000000000000000000000000000000'),
-    ('version 2', '\x020706000000000100000000000000000000000000000000'),
-    ('k 0', '\x010006000000000100000000000000000000000000000000'),
-    ('k 33', '\x012106000000000100000000000000000000000000000000'),
-    ('chunk of 32', '\x010705000000000100000000000000000000000000000000'),
-    ('chunk of 16384', '\x01070e000000000100000000000000000000000000000000'),
+    ('right', '\x0107060000000001e896d102000000000000000000000000'::bytea),
+    ('empty', ''), ('short', '\x0107060000000001e896d102000000'),
+    ('no bits', '\x0107060000000001e896d10200000000'),
+    ('one byte less', '\x0107060000000001e896d1020000000000000000000000'),
+    ('one byte more', '\x0107060000000001e896d10200000000000000000000000000'),
+    ('version 0', '\x0007060000000001e896d102000000000000000000000000'),
+    ('version 2', '\x0207060000000001e896d102000000000000000000000000'),
+    ('k 0', '\x0100060000000001e896d102000000000000000000000000'),
+    ('k 33', '\x0121060000000001e896d102000000000000000000000000'),
+    ('chunk of 32', '\x0107050000000001e896d102000000000000000000000000'),
+    ('chunk of 16384', '\x01070e0000000001e896d102000000000000000000000000'),
     ('normalisation', '\x010706020000000100000000000000000000000000000000'),
-    ('chunks 0', '\x010706000000000000000000000000000000000000000000'),
-    ('chunks -1', '\x01070600ffffffff00000000000000000000000000000000'),
-    ('256 MiB and 64 bits', '\x010706000200000100000000000000000000000000000000'),
-    ('reserved', '\x010706000000000100000000000000010000000000000000')) t (what, bytes);
+    ('chunks 0', '\x0107060000000000e896d102000000000000000000000000'),
+    ('chunks -1', '\x01070600ffffffffe896d102000000000000000000000000'),
+    ('256 MiB and 64 bits', '\x0107060002000001e896d102000000000000000000000000'),
+    ('reserved', '\x0107060000000001e896d102000000010000000000000000'),
+    ('lower', '\x010706010000000100000000000000000000000000000000'),
+    ('a lower called none', '\x010706000000000100000000000000000000000000000000'),
+    ('a none called lower', '\x0107060100000001e896d102000000000000000000000000')) t (what, bytes);
+-- So is any value of this server whose rule alone is changed: it would deny its members.
+create function with_rule(value bloomfilter, rule int) returns bytea language sql immutable return
+    set_byte(value::bytea, 3, rule);
+select normalization, rejected(with_rule(bloom_empty(5, 0.01, normalization), 1 - rule)) as changed,
+       rejected(with_rule(bloom_empty(5, 0.01, normalization), rule)) like '\\x%' as kept
+from (values ('none', 0), ('lower', 1)) n (normalization, rule);
+-- One that came past the validator is damaged, whatever reads it, inline or stored out of line.
+create function past_validator(bytea) returns bloomfilter language internal immutable strict as 'byteasend';
+create table called_none as
+select capacity, past_validator(with_rule(bloom_empty(capacity) + 'ada', 0)) as v from unnest(array[5, 5000]) capacity;
+create function reading(call text) returns text language plpgsql as $$
+declare
+    answer text;
+begin
+    execute call into answer;
+    return answer;
+exception when data_corrupted then
+    get stacked diagnostics answer = pg_exception_detail;
+    return answer;
+end $$;
+select call, reading(format('select %s from called_none where capacity = 5', call)) as inline,
+       reading(format('select %s from called_none where capacity = 5000', call)) as out_of_line
+from unnest(array['v @> ''ADA''', '''ADA'' <@ v', 'v + ''bob''', 'v | v', 'v = v', 'bloom_fold(v, 1)', 'v::text',
+                  'bloom_value_info(v)', 'bloom_value_hash(v)', 'bloom_union_agg(v)']) call;
+-- The canary of "none" in every encoding that a server can have, and in no other.
+create function of_encoding(encoding text) returns bytea language sql immutable return (
+    select overlay('\x010706000000000100000000000000000000000000000000'::bytea placing substring(
+               decode(md5(string_agg(chr(c) || e'\n', '' order by c) || e'\n' || encoding || e'\n'), 'hex')
+               from 1 for 4) from 9)
+    from generate_series(1, 127) c);
+select count(*) > 30 as encodings,
+       string_agg(pg_encoding_to_char(i), ' ') filter (
+           where rejected(of_encoding(pg_encoding_to_char(i))) not like '\\x%') as refused
+from generate_series(0, 34) i where pg_encoding_to_char(i) <> '';
+select rejected(of_encoding('SJIS')) as client_only,
+       substring(of_encoding(getdatabaseencoding()) from 9 for 4)
+           = substring(bloom_empty(1, 0.99, 'none')::bytea from 9 for 4) as of_this_server;
 select ''::bloomfilter;
 select 'ada'::bloomfilter;
 select '\x0'::bloomfilter;
 -- Hex, whatever bytea_output says.
 set bytea_output = escape;
-select '\x010706000000000100000000000000000000000000000000'::bloomfilter;
+select '\x0107060000000001e896d102000000000000000000000000'::bloomfilter;
 reset bytea_output;
 
 select bloom_empty(0);
@@ -158,7 +198,7 @@ select v @> 'ADA' as ada, v @> 'bob' as bob, v @> 'žofie' as beyond, v @> 'Ñan
 from (select foreign_value(bloom_empty(5) + 'ada') v) f;
 select foreign_value(bloom_empty(5)) + 'bob' @> 'bob' as bob;
 select foreign_value(bloom_empty(5)) + 'žofie';
-select foreign_value(bloom_empty(5, 0.01, 'none')) @> 'žofie' as beyond;
+select overlay(bloom_empty(5, 0.01, 'none')::bytea placing '\xab4ed2e3' from 9)::bloomfilter @> 'žofie' as beyond;
 
 -- Never a word of an argument changed: not of a stored row, a constant or a variable.
 create table kept (v bloomfilter);
@@ -177,5 +217,5 @@ begin
         end if;
     end loop;
 end $$;
-drop table kept, shapes, some_names;
-drop function plain_bits, value_bits, rejected, foreign_value;
+drop table kept, shapes, some_names, called_none;
+drop function plain_bits, value_bits, rejected, with_rule, past_validator, reading, of_encoding, foreign_value;

@@ -6,13 +6,18 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <iterator>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "reference.hpp"
 
 namespace bloomfilter {
 namespace {
 
-using Bytes = std::vector<std::uint8_t>;
+using reference::Bytes;
 
 constexpr std::uint64_t kMostBits = std::uint64_t{1} << 31;
 
@@ -52,12 +57,21 @@ FormatError read(const Bytes &header) {
   return error;
 }
 
-// Every value of the byte at `at`: `error` but from `first` to `last`.
-void expect_range(std::size_t at, int first, int last, FormatError error) {
+Bytes with_normalization(Normalization normalization, std::uint32_t canary) {
+  Bytes header = with_byte(kSmallest, 3, static_cast<int>(normalization));
+  for (std::size_t i = 0; i < 4; ++i)
+    header[8 + i] = static_cast<std::uint8_t>(canary >> 8 * (3 - i) & 0xff);
+  return header;
+}
+
+// Every value of the byte at `at` but `left_out`: `error` but from `first` to `last`.
+void expect_range(std::size_t at, int first, int last, FormatError error, int left_out = -1) {
   for (int byte = 0; byte < 256; ++byte)
-    EXPECT_EQ(read(with_byte(kSmallest, at, byte)),
-              first <= byte && byte <= last ? FormatError::kNone : error)
-        << "byte " << at << " is " << byte;
+    if (byte != left_out) {
+      EXPECT_EQ(read(with_byte(kSmallest, at, byte)),
+                first <= byte && byte <= last ? FormatError::kNone : error)
+          << "byte " << at << " is " << byte;
+    }
 }
 
 TEST(FormatTest, ConstantsOfVersionOne) {
@@ -74,7 +88,8 @@ TEST(FormatTest, FieldsHaveTheirRanges) {
   expect_range(0, 1, 1, FormatError::kVersion);
   expect_range(1, 1, 32, FormatError::kHashes);
   expect_range(2, 6, 13, FormatError::kChunkBits);
-  expect_range(3, 0, 1, FormatError::kNormalization);
+  expect_range(3, 1, 1, FormatError::kNormalization, 0);
+  EXPECT_EQ(read(with_normalization(Normalization::kNone, kUtf8Canary)), FormatError::kNone);
 }
 
 TEST(FormatTest, ChunksFromOneToWhatFits) {
@@ -108,8 +123,38 @@ TEST(FormatTest, ReservedBitsAreZero) {
           << "bit " << bit << " of byte " << byte;
 }
 
-TEST(FormatTest, CanaryIsAnyNumber) {
-  for (std::size_t byte = 8; byte < 12; ++byte) expect_range(byte, 0, 255, FormatError::kNone);
+// As make_canary() of the extension computes them: the characters of ASCII from 1 on, an end of
+// line after each, an empty line, and the encoding's name.
+TEST(FormatTest, CanariesOfNoneAreThoseOfTheirEncodingsNames) {
+  EXPECT_EQ(std::size(kNoneCanaries), 35u);
+  std::string ascii;
+  for (int c = 1; c < 128; ++c) ascii += std::string(1, static_cast<char>(c)) + "\n";
+  std::set<std::string_view> encodings;
+  for (const EncodingCanary &known : kNoneCanaries) {
+    const std::string text = ascii + "\n" + std::string(known.encoding) + "\n";
+    EXPECT_EQ(reference::number(reference::md5_digits(text), 1, 32), known.canary)
+        << known.encoding;
+    EXPECT_TRUE(encodings.insert(known.encoding).second) << known.encoding << " is there twice";
+  }
+  EXPECT_EQ(kUtf8Canary, 0xe896d102);
+}
+
+// A value of `lower` that calls itself `none`, or the other way round, would deny its members.
+TEST(FormatTest, CanaryIsOneOfItsNormalization) {
+  for (const EncodingCanary &known : kNoneCanaries) {
+    SCOPED_TRACE(known.encoding);
+    EXPECT_EQ(read(with_normalization(Normalization::kNone, known.canary)), FormatError::kNone);
+    EXPECT_EQ(read(with_normalization(Normalization::kLower, known.canary)), FormatError::kCanary);
+    for (int bit = 0; bit < 32; ++bit) {
+      const std::uint32_t other = known.canary ^ 1u << bit;
+      EXPECT_EQ(read(with_normalization(Normalization::kNone, other)), FormatError::kCanary);
+      EXPECT_EQ(read(with_normalization(Normalization::kLower, other)), FormatError::kNone);
+    }
+  }
+  for (std::uint32_t canary : {0u, 1u, 0x01020304u, 0x80000000u, 0xffffffffu}) {
+    EXPECT_EQ(read(with_normalization(Normalization::kNone, canary)), FormatError::kCanary);
+    EXPECT_EQ(read(with_normalization(Normalization::kLower, canary)), FormatError::kNone);
+  }
 }
 
 TEST(FormatTest, EveryOtherLengthIsRefused) {
@@ -133,9 +178,9 @@ TEST(FormatTest, EveryOtherLengthIsRefused) {
 
 TEST(FormatTest, NumbersHaveTheirHighByteFirst) {
   Header header{};
-  const Bytes bytes = {1, 32, 8, 0, 0, 0x12, 0x34, 0x56, 0x89, 0xab, 0xcd, 0xef, 0, 0, 0, 0};
+  const Bytes bytes = {1, 32, 8, 0, 0, 0x12, 0x34, 0x56, 0xab, 0x4e, 0xd2, 0xe3, 0, 0, 0, 0};
   ASSERT_EQ(read_header(bytes, header), FormatError::kNone);
-  EXPECT_EQ(header, (Header{32, 8, Normalization::kNone, 0x123456, 0x89abcdef}));
+  EXPECT_EQ(header, (Header{32, 8, Normalization::kNone, 0x123456, 0xab4ed2e3}));
   EXPECT_EQ(header.chunk_bits(), 256);
   EXPECT_EQ(header.chunk_bytes(), 32u);
   EXPECT_EQ(header.bits_bytes(), 0x123456u * 32);
@@ -152,7 +197,9 @@ TEST(FormatTest, WhatIsWrittenIsRead) {
     for (int log2 = 6; log2 <= 13; ++log2)
       for (Normalization normalization : {Normalization::kNone, Normalization::kLower})
         for (std::int32_t chunks : {1, 3, 256, 77777, 1 << 18})
-          for (std::uint32_t canary : {0u, 1u, 0x80000000u, 0xffffffffu}) {
+          for (std::uint32_t canary :
+               {0u, 1u, 0x80000000u, 0xffffffffu, kUtf8Canary, none_canary("EUC_JP")}) {
+            if (!canary_fits(normalization, canary)) continue;
             const Header header{static_cast<std::uint8_t>(k), static_cast<std::uint8_t>(log2),
                                 normalization, chunks, canary};
             Bytes bytes(16, 0xff);
