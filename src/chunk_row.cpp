@@ -123,25 +123,31 @@ bool find_by_number(Relation relation, const Shape &shape, int32 chunk, Snapshot
   return true;
 }
 
-// Where in a tuple its kilobyte of bits lies. Raises XX001 where it does not lie there at all: a
-// column added since with a default, whose value is the relation cache's; a value that is
-// compressed, or out of line; one of another length.
-Size offset_of_bits(Relation relation, const Shape &shape, HeapTuple tuple) {
+// Where the kilobyte of bits lies in a tuple, counted from its header. False where it holds none of
+// its own: no value; one of a column added since with a default, whose value is the relation
+// cache's; a value that is compressed, or out of line; one of another length.
+bool find_bits(Relation relation, const Shape &shape, HeapTuple tuple, Size *offset) {
   bool is_null;
   const Datum datum =
       heap_getattr(tuple, shape.bits_attribute, RelationGetDescr(relation), &is_null);
   const auto *bits = reinterpret_cast<const VarBit *>(DatumGetPointer(datum));
   // Before any of its bytes is read.
-  const Size offset =
-      reinterpret_cast<uintptr_t>(bits) - reinterpret_cast<uintptr_t>(tuple->t_data);
+  const Size begin = reinterpret_cast<uintptr_t>(bits) - reinterpret_cast<uintptr_t>(tuple->t_data);
   constexpr Size kLength = VARBITTOTALLEN(kChunkBits);
-  if (unlikely(is_null || offset >= tuple->t_len || tuple->t_len - offset < kLength ||
-               !VARATT_IS_4B_U(bits) || VARSIZE(bits) != kLength || VARBITLEN(bits) != kChunkBits))
+  *offset = begin + VARHDRSZ + VARBITHDRSZ;
+  return likely(!is_null && begin < tuple->t_len && tuple->t_len - begin >= kLength &&
+                VARATT_IS_4B_U(bits) && VARSIZE(bits) == kLength && VARBITLEN(bits) == kChunkBits);
+}
+
+// The same; raises XX001 where there is none.
+Size offset_of_bits(Relation relation, const Shape &shape, HeapTuple tuple) {
+  Size offset;
+  if (unlikely(!find_bits(relation, shape, tuple, &offset)))
     ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
                     errmsg("chunk %d of Bloom filter \"%s\" does not hold %d bits",
                            chunk_number(relation, shape, tuple), RelationGetRelationName(relation),
                            kChunkBits)));
-  return offset + VARHDRSZ + VARBITHDRSZ;
+  return offset;
 }
 
 }  // namespace
@@ -170,6 +176,11 @@ ChunkRow require_chunk(const OpenFilter &filter, int32 chunk, const Positions *s
                     errhint("Take the answer as \"maybe\", and make the filter anew from its "
                             "source.")));
   return row;
+}
+
+bool holds_chunk(Relation relation, const Shape &shape, HeapTuple tuple) {
+  Size offset;
+  return find_bits(relation, shape, tuple, &offset);
 }
 
 ChunkView chunk_bits(Relation relation, const Shape &shape, HeapTuple tuple) {

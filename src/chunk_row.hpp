@@ -29,6 +29,9 @@ bool find_chunk(Relation relation, FilterTable *table, int32 chunk, const Positi
 // are fetched from memory while the row is still being found.
 ChunkRow require_chunk(const OpenFilter &filter, int32 chunk, const Positions *soon, Access access);
 
+// Whether a row's tuple holds its kilobyte of bits, and nothing else in that column.
+bool holds_chunk(Relation relation, const Shape &shape, HeapTuple tuple);
+
 // The kilobyte of bits in a row's tuple. Raises XX001 where the column holds anything else.
 ChunkView chunk_bits(Relation relation, const Shape &shape, HeapTuple tuple);
 

@@ -350,17 +350,23 @@ Problem chunks_problem(Relation relation, const FilterTable &table) {
                           table.settings.chunks, last));
 }
 
-Problem read_filter(Relation relation, FilterTable *table) {
+// Reads what does not depend on the table's rows.
+Problem read_settings(Relation relation, FilterTable *table) {
   const TriggerDesc *triggers = CopyTriggerDesc(relation->trigdesc);
   if (const Problem problem = guard_problem(triggers)) return problem;
   if (const Problem problem = shape_problem(relation, true, &table->shape)) return problem;
   if (const Problem problem =
           parse_settings(*find_guard(triggers, kGuardTrigger), &table->settings))
     return problem;
+  table->agreement = agreement_with_server(table->settings);
+  return {};
+}
+
+Problem read_filter(Relation relation, FilterTable *table) {
+  if (const Problem problem = read_settings(relation, table)) return problem;
   if (const Problem problem = replaced_column_problem(*table)) return problem;
   if (const Problem problem = chunks_problem(relation, *table)) return problem;
   find_row_order(relation, table);
-  table->agreement = agreement_with_server(table->settings);
   return {};
 }
 
@@ -424,6 +430,15 @@ Relation lock_relation(Oid relid, LOCKMODE lock) {
   return relation;
 }
 
+// The same; raises 42P01 where it is gone.
+Relation require_relation(Oid relid, LOCKMODE lock) {
+  Relation relation = lock_relation(relid, lock);
+  if (relation == nullptr)
+    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+                    errmsg("there is no Bloom filter with OID %u", relid)));
+  return relation;
+}
+
 // Asks the catalogue once a role and change, not at every check.
 void require_privileges(Oid relid, AclMode privileges) {
   FilterTable *table = entry_of(relid);
@@ -441,12 +456,17 @@ void require_privileges(Oid relid, AclMode privileges) {
 }  // namespace
 
 OpenFilter open_filter(Oid relid, LOCKMODE lock, AclMode privileges) {
-  Relation relation = lock_relation(relid, lock);
-  if (relation == nullptr)
-    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
-                    errmsg("there is no Bloom filter with OID %u", relid)));
+  Relation relation = require_relation(relid, lock);
   require_privileges(relid, privileges);
   return {relation, require_filter(relation)};
+}
+
+OpenFilter open_to_replace(Oid relid, LOCKMODE lock) {
+  Relation relation = require_relation(relid, lock);
+  FilterTable *table = entry_of(relid);
+  if (!table->valid)
+    if (const Problem problem = read_settings(relation, table)) raise(relation, problem);
+  return {relation, table};
 }
 
 FilterTable *require_filter(Relation relation) {

@@ -118,6 +118,10 @@ inline void close_filter(const OpenFilter &filter) {
   table_close(filter.relation, NoLock);
 }
 
+// The same of a filter whose rows are about to be made anew: what they hold now does not matter,
+// nor which of them are missing. Not for reading them by number. Checks no privileges.
+OpenFilter open_to_replace(Oid relid, LOCKMODE lock);
+
 // The filter that an open and locked relation is; raises as open_filter.
 FilterTable *require_filter(Relation relation);
 

@@ -53,19 +53,24 @@ void put_away_at_abort(XactEvent event, void *) {
 
 // ---- What it begins with
 
-// About how many items the filter's bits show. A chunk that is missing or damaged is no reason not
-// to make it anew.
+// About how many items the filter's bits show, from a scan of the table: a row that is damaged or
+// missing, or an index that is, is no reason not to make them anew.
 float8 items_of(const OpenFilter &filter) {
+  Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+  TableScanDesc scan = compat_table_beginscan(filter.relation, snapshot);
+  TupleTableSlot *slot = table_slot_create(filter.relation, nullptr);
+  const Shape &shape = filter.table->shape;
   float8 items = 0;
-  for (int32 chunk = 0; chunk < filter.settings().chunks; ++chunk) {
+  while (table_scan_getnextslot(scan, ForwardScanDirection, slot)) {
     CHECK_FOR_INTERRUPTS();
-    ChunkRow row;
-    if (!find_chunk(filter.relation, filter.table, chunk, nullptr, Access::kRead, &row)) continue;
-    const auto set =
-        static_cast<float8>(popcount(chunk_bits(filter.relation, filter.table->shape, &row.tuple)));
-    row.release();
+    HeapTuple tuple = ExecFetchSlotHeapTuple(slot, false, nullptr);
+    if (!holds_chunk(filter.relation, shape, tuple)) continue;
+    const auto set = static_cast<float8>(popcount(chunk_bits(filter.relation, shape, tuple)));
     items += estimated_items(set, kChunkBits, kTableHashes);
   }
+  ExecDropSingleTupleTableSlot(slot);
+  table_endscan(scan);
+  UnregisterSnapshot(snapshot);
   return items;
 }
 
@@ -157,7 +162,7 @@ void begin(Rebuild *rebuild) {
                               ? SourceRows::kNames
                               : require_source(rebuild->source, rebuild->caller);
   next_transaction();
-  const OpenFilter filter = open_filter(rebuild->relid, AccessShareLock, ACL_NO_RIGHTS);
+  const OpenFilter filter = open_to_replace(rebuild->relid, AccessShareLock);
   require_owner(rebuild->relid);
   rebuild->name = pstrdup(filter.name());
   rebuild->old = filter.settings();
@@ -170,13 +175,16 @@ void begin(Rebuild *rebuild) {
   rebuild->old_items = Max(rebuild->old_items_shown - filter.settings().excess_items, 0.0);
   decide_size(rebuild, rows);
   close_filter(filter);
+  // Copies are made of rows that are found by number.
+  if (rebuild->source == nullptr)
+    close_filter(open_filter(rebuild->relid, AccessShareLock, ACL_NO_RIGHTS));
   next_transaction();
 }
 
 // The settings, under a lock of the filter that keeps adds out; raises where they are not those of
 // the filter that the rebuild began with: somebody has made another of it.
 Settings settings_meanwhile(const Rebuild &rebuild) {
-  const OpenFilter filter = open_filter(rebuild.relid, ShareRowExclusiveLock, ACL_NO_RIGHTS);
+  const OpenFilter filter = open_to_replace(rebuild.relid, ShareRowExclusiveLock);
   const Settings settings = filter.settings();
   close_filter(filter);
   if (settings.chunks != rebuild.old.chunks || settings.normalization != rebuild.old.normalization)
