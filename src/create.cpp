@@ -73,6 +73,7 @@ Oid create_table(const char *name) {
 }
 
 void tell_how_it_was_made(const char *name, const Settings &settings, bool loaded) {
+  tell_ascii_only(settings.normalization, name);
   if (settings.state == State::kLoading)
     ereport(NOTICE, (errmsg("Bloom filter \"%s\" is not ready: every check answers maybe", name),
                      errhint("Have sign-ups call bloom_add, then add the names there are with "
@@ -274,6 +275,7 @@ BLOOM_SQL_FUNCTION(bloom_register) {
   const OpenFilter filter = open_filter(relid, AccessShareLock, ACL_NO_RIGHTS);
   if (!PG_ARGISNULL(4)) require_known(filter, PG_GETARG_ARRAYTYPE_P(4));
   close_filter(filter);
+  tell_ascii_only(normalization, get_rel_name(relid));
   warn_of_subscription(relid, settings);
   PG_RETURN_VOID();
 }
