@@ -344,7 +344,7 @@ create function bloom_info(inout filter regclass, out status text, out advice te
     out chunks int, out normalization text, out capacity float8, out items float8,
     out saturation float8, out target_fp_rate float8, out fp_rate float8, out fill float8,
     out worst_chunk int, out worst_fill float8, out chunks_read int, out bytes bigint,
-    out built_at timestamptz, out age interval, out items_at_build float8)
+    out built_at timestamptz, out age interval, out items_at_build float8, out note text)
 as 'MODULE_PATHNAME' language c stable called on null input parallel safe cost 100000;
 comment on function bloom_info(regclass) is
     'settings and state of a filter, exact: reads every chunk';
@@ -353,7 +353,7 @@ create function bloom_info_sampled(inout filter regclass, sample int, out status
     out advice text, out chunks int, out normalization text, out capacity float8, out items float8,
     out saturation float8, out target_fp_rate float8, out fp_rate float8, out fill float8,
     out worst_chunk int, out worst_fill float8, out chunks_read int, out bytes bigint,
-    out built_at timestamptz, out age interval, out items_at_build float8)
+    out built_at timestamptz, out age interval, out items_at_build float8, out note text)
 as 'MODULE_PATHNAME' language c stable strict parallel safe cost 1000;
 comment on function bloom_info_sampled(regclass, int) is
     'settings and state of a filter, estimated from that many chunks';
@@ -363,7 +363,7 @@ create view bloom_filters as
 select guard.tgrelid::pg_catalog.regclass as filter, info.status, info.advice, info.chunks,
        info.normalization, info.capacity, info.items, info.saturation, info.target_fp_rate,
        info.fp_rate, info.fill, info.worst_chunk, info.worst_fill, info.chunks_read, info.bytes,
-       info.built_at, info.age, info.items_at_build
+       info.built_at, info.age, info.items_at_build, info.note
 from pg_catalog.pg_trigger guard
      cross join lateral bloom_info_sampled(guard.tgrelid::pg_catalog.regclass, 256) info
 where guard.tgfoid = 'bloom_guard'::regproc

@@ -80,6 +80,7 @@ float8 load_source(Relation relation, const char *source, Oid caller, int32 chun
 }
 
 void tell_how_it_was_made(const char *name, const Settings &settings, bool loaded) {
+  tell_ascii_only(settings.normalization, name);
   if (settings.state == State::kLoading)
     ereport(NOTICE, (errmsg("Bloom filter \"%s\" is not ready: every check answers maybe", name),
                      errhint("Have sign-ups call bloom_add, then add the names there are with "
@@ -278,6 +279,7 @@ BLOOM_SQL_FUNCTION(bloom_register) {
   const OpenFilter filter = open_filter(relid, AccessShareLock, ACL_NO_RIGHTS);
   if (!PG_ARGISNULL(4)) require_known(filter, PG_GETARG_ARRAYTYPE_P(4));
   close_filter(filter);
+  tell_ascii_only(normalization, get_rel_name(relid));
   warn_of_subscription(relid, settings);
   PG_RETURN_VOID();
 }

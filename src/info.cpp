@@ -5,9 +5,11 @@
 
 #include "bloomfilter/sizing.hpp"
 #include "chunk_row.hpp"
+#include "filter_ddl.hpp"
 #include "filter_table.hpp"
 #include "journal.hpp"
 #include "popcount.hpp"
+#include "standby_wait.hpp"
 
 using namespace bloomfilter;
 
@@ -82,6 +84,16 @@ const char *advice_on(const FilterTable &table, const Reading &reading) {
   return nullptr;
 }
 
+// What cannot be mended, or not told from here, and may surprise; or null.
+const char *note_on(const FilterTable &table) {
+  if (table.settings.normalization == Normalization::kLower && lowers_ascii_only())
+    return "folds ASCII letters only";
+  if (is_subscribed(table.relid)) return "subscribed to: the publisher's must have as many chunks";
+  if (table.settings.trust_failover && !RecoveryInProgress() && !has_synchronous_standbys())
+    return "trusts failovers, but no standby is synchronous";
+  return nullptr;
+}
+
 // The columns of bloom_info and bloom_filters, in order.
 enum Column {
   kFilter,
@@ -102,6 +114,7 @@ enum Column {
   kBuiltAt,
   kAge,
   kItemsAtBuild,
+  kNote,
   kColumns
 };
 
@@ -146,6 +159,7 @@ Datum describe(FunctionCallInfo fcinfo, Relation relation, FilterTable *table, i
   values[kAge] = DirectFunctionCall2(
       timestamp_mi, TimestampTzGetDatum(GetCurrentTransactionStartTimestamp()), built_at);
   values[kItemsAtBuild] = Float8GetDatum(settings.items_at_build);
+  set_text(kNote, note_on(*table));
   if (reading.damage != nullptr)
     for (Column column : {kItems, kSaturation, kFpRate, kFill, kWorstChunk, kWorstFill})
       nulls[column] = true;

@@ -57,6 +57,16 @@ struct AsciiLines {
   std::string_view view() const { return {bytes, sizeof bytes}; }
 };
 
+// Capitals: Latin, Greek, Cyrillic, Armenian, Georgian, Deseret and full-width ones; or, where a
+// character is a byte, every one beyond ASCII.
+std::string_view letters_beyond_ascii() {
+  if (GetDatabaseEncoding() == PG_UTF8)
+    return "\u00c4\u00c9\u0391\u03a9\u0416\u042f\u0531\u10a0\U00010400\uff21";
+  static char bytes[0x80];
+  for (int i = 0; i < 0x80; ++i) bytes[i] = static_cast<char>(0x80 + i);
+  return {bytes, sizeof bytes};
+}
+
 Digest hash_key(std::string_view key) {
   Digest digest{};
   if (!open_hasher().hash(key, digest)) hash_failed();
@@ -219,6 +229,28 @@ bool ascii_lowers_plainly() {
     pfree(lowered);
   }
   return plainly != 0;
+}
+
+bool lowers_ascii_only() {
+  static constinit int8 only = -1;
+  if (unlikely(only < 0)) {
+    const std::string_view letters = letters_beyond_ascii();
+    char *lowered = lower_by_collation(letters);
+    only = letters == std::string_view(lowered);
+    pfree(lowered);
+  }
+  return only != 0;
+}
+
+void tell_ascii_only(Normalization normalization, const char *filter) {
+  if (normalization != Normalization::kLower || !lowers_ascii_only()) return;
+  ereport(
+      NOTICE,
+      (errmsg("normalization \"lower\" of Bloom filter \"%s\" folds ASCII letters only", filter),
+       errdetail("lower() of this database's locale leaves all others as they are: a name beyond "
+                 "ASCII in another case is another name."),
+       errhint("Where that is not what the shards say, make the filter in a database of another "
+               "locale.")));
 }
 
 bool write_short_key(Normalization normalization, std::string_view item, size_t most,

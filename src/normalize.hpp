@@ -27,6 +27,13 @@ bool is_ascii(std::string_view item);
 // Whether the default collation lowers ASCII as C does: Turkish does not.
 bool ascii_lowers_plainly();
 
+// Whether the default collation lowers nothing but ASCII, as C does; then two cases of any other
+// letter are two names. Told from letters of several scripts, or from every byte.
+bool lowers_ascii_only();
+
+// Tells by a notice where "lower" does less than its name says. Nothing for "none".
+void tell_ascii_only(Normalization normalization, const char *filter);
+
 // Writes the item's key, padded, where it is found without a copy and has at most `most` bytes:
 // nearly every name. False for others, and then the block may hold anything.
 bool write_short_key(Normalization normalization, std::string_view item, size_t most,

@@ -7,7 +7,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my @utf8 = (allows_streaming => 'logical', extra => [ '--encoding=UTF8', '--locale=C' ]);
+my @utf8 = (allows_streaming => 'logical', extra => [ '--encoding=UTF8', '--locale=C.UTF-8' ]);
 my $publisher = PostgreSQL::Test::Cluster->new('publisher');
 $publisher->init(@utf8);
 $publisher->start;
@@ -83,6 +83,8 @@ drop trigger bloom_filter on f; drop trigger bloom_filter_truncate on f;
 select bloom_register('f', 'lower');
 rollback});
 like($told, qr/WARNING:  a subscription writes to Bloom filter "f"/, 'so is who registers it');
+like($subscriber->safe_psql('postgres', q{select note from bloom_filters}),
+	qr/^subscribed to: /, 'and bloom_filters notes it');
 ($status, $output, $told) = $publisher->psql('postgres', q{select bloom_resume('f')});
 is($told, '', 'but not the publisher');
 

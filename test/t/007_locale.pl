@@ -40,6 +40,29 @@ sub is_told
 	return is((told($database, $sql))[0], $expected, "$database: $name");
 }
 
+# Whether making and adopting filters is told that only ASCII is folded, and bloom_info says so.
+my $told_ascii = qr/NOTICE:  00000: normalization "lower" of Bloom filter "\w+" folds ASCII letters only/;
+sub folds_ascii_only
+{
+	my ($database, $only) = @_;
+	my ($output, $notices) = told($database, q{
+begin;
+create extension if not exists bloomfilter;
+select bloom_create('by_hand', 1000, ready => true);
+drop trigger bloom_filter on by_hand; drop trigger bloom_filter_truncate on by_hand;
+select bloom_register('by_hand', 'lower');
+select bloom_create('as_it_is', 1000, normalization => 'none', ready => true);
+select note from bloom_info('by_hand') union all select note from bloom_info('as_it_is')
+union all select note from bloom_filters where filter = 'by_hand'::regclass;
+rollback});
+	my @notices = $notices =~ /$told_ascii/g;
+	is(scalar @notices, $only ? 2 : 0, "$database: notices of bloom_create and bloom_register");
+	my $note = $only ? 'folds ASCII letters only' : '';
+	is($output, "by_hand\n\nas_it_is\n$note\n\n$note", "$database: the note");
+	return;
+}
+folds_ascii_only('postgres', 1);
+
 sub does_not_add
 {
 	my ($database, $call) = @_;
@@ -69,6 +92,7 @@ for my $encoding (qw(LATIN1 SQL_ASCII))
 	$node->command_ok(
 		[ 'psql', '-XqAt', '-v', 'ON_ERROR_STOP=1', '-f', $dump, '-d', $node->connstr($database) ],
 		"restored into $database");
+	folds_ascii_only($database, 1) if $encoding eq 'LATIN1';
 	is_told($database, "select bloom_might_contain_many('f', '{ada,$asa,nobody}')", '{t,t,t}',
 		'every check answers maybe');
 	is_told($database, "select v @> 'ADA', v @> 'nobody', v @> '${asa}x' from kept", 't|f|t',
@@ -100,8 +124,13 @@ SKIP:
 	skip 'the server has no ICU', 1
 	  unless $node->safe_psql('postgres', q{select 1 from pg_collation where collprovider = 'i' limit 1});
 
+	$node->safe_psql('postgres', q{create database latin1_icu template template0 encoding LATIN1
+		locale 'C' locale_provider icu icu_locale 'en'});
+	folds_ascii_only('latin1_icu', 0);
+
 	# ASCII is lowered as before.
 	change_locale('en');
+	folds_ascii_only('postgres', 0);
 	is_told('postgres', q{select bloom_might_contain_many('f', '{ada,LIV,nobody}')}, '{t,t,f}',
 		'ASCII answers');
 	is_told('postgres', q{select bloom_add('f', 'KEN'), bloom_might_contain('f', 'ken')}, 't|t',

@@ -11,7 +11,7 @@ my $primary = PostgreSQL::Test::Cluster->new('primary');
 $primary->init(
 	allows_streaming => 1,
 	has_archiving => 1,
-	extra => [ '--encoding=UTF8', '--locale=C' ]);
+	extra => [ '--encoding=UTF8', '--locale=C.UTF-8' ]);
 $primary->append_conf('postgresql.conf', "max_prepared_transactions = 5\nautovacuum = off\n");
 $primary->start;
 my ($status, $output, $told) = $primary->psql('postgres', q{
@@ -25,6 +25,9 @@ like($told, qr/WARNING:  Bloom filter "f" trusts failovers, but no standby is sy
 DETAIL:  .*
 HINT:  Set synchronous_standby_names\./, 'a warning where nobody is waited for');
 unlike($told, qr/"plain"/, 'for none that does not trust');
+my $notes = q{select filter, note from bloom_filters order by filter::text};
+is($primary->safe_psql('postgres', $notes),
+	"f|trusts failovers, but no standby is synchronous\nplain|", 'and a note');
 $primary->backup('base');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'base', has_streaming => 1);
@@ -40,6 +43,7 @@ create function add_locally(name text) returns boolean language sql
 set synchronous_commit = local as 'select bloom_add($$f$$, name)';
 });
 is($told, '', 'no warning where a standby is synchronous');
+is($primary->safe_psql('postgres', $notes), "f|\nplain|", 'nor a note');
 $primary->safe_psql('postgres', q{select pg_create_restore_point('here')});
 my $segment = $primary->safe_psql('postgres', 'select pg_walfile_name(pg_switch_wal())');
 $primary->poll_query_until('postgres',
