@@ -356,6 +356,7 @@ void run(Rebuild *rebuild, int64 grace_milliseconds) {
   wait_for_last_commit();
   ereport(NOTICE, (errmsg("Bloom filter \"%s\" holds about %.0f items in %d chunks", rebuild->name,
                           items, rebuild->chunks)));
+  if (rebuild->source != nullptr) tell_ascii_only(rebuild->old.normalization, rebuild->name);
   SPI_finish();
 }
 

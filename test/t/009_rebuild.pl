@@ -225,6 +225,7 @@ $late->query_safe('commit');
 let_go();
 my $told = finish($rebuild);
 like($told, qr/holds about/, 'a rebuild without grace');
+like($told, qr/normalization "lower" of Bloom filter "f" folds ASCII letters only/, 'tells what lower does here');
 is(maybe('late'), 'f', 'loses a sign-up under way');
 value(q{select bloom_add('f', 'late'), bloom_add('f', 'late2')});
 $late->query_safe(q{begin; insert into users values ('late2')});
