@@ -40,6 +40,7 @@ extern "C" {
 #include "commands/tablecmds.h"
 #include "commands/tablespace.h"
 #include "commands/trigger.h"
+#include "common/file_utils.h"
 #include "common/hashfn.h"
 #include "executor/executor.h"
 #include "executor/spi.h"
