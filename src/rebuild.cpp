@@ -340,6 +340,7 @@ void decide_size(Rebuild *rebuild, const Settings &old) {
 // From the commit of this on every add is written to the journal.
 void open_journal(Rebuild *rebuild) {
   const auto open = [&] {
+    lock_settings(rebuild->relid);
     const OpenFilter filter = open_filter(rebuild->relid, ShareRowExclusiveLock, ACL_NO_RIGHTS);
     Settings settings = filter.settings();
     close_filter(filter);
@@ -569,6 +570,7 @@ Settings settings_after(const Rebuild &rebuild, const Settings &before, float8 i
 // for the exchange itself.
 void swap(Rebuild *rebuild, float8 items) {
   const auto exchange_all = [&] {
+    lock_settings(rebuild->relid);
     const Settings before = settings_meanwhile(*rebuild, ShareRowExclusiveLock);
     refuse_published(*rebuild);
     drain_journal(rebuild);
