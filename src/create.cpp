@@ -162,15 +162,20 @@ void require_known(const OpenFilter &filter, ArrayType *known) {
 
 // ---- bloom_suspend, bloom_resume
 
-// The settings of a filter that its owner is about to change, with adds locked out until commit.
-Settings settings_to_change(FunctionCallInfo fcinfo, const char *function) {
+// The settings of a filter that its owner is about to change, and that nobody else changes until
+// the commit. *agreement is that with the server's normalisation.
+Settings settings_to_change(FunctionCallInfo fcinfo, const char *function, LOCKMODE lock,
+                            Agreement *agreement) {
   PreventCommandIfReadOnly(function);
   if (PG_ARGISNULL(0)) null_filter();
   const Oid relid = PG_GETARG_OID(0);
   // Before the lock: nobody else may stop the adds.
   require_owner(relid);
-  const OpenFilter filter = open_filter(relid, ShareRowExclusiveLock, ACL_NO_RIGHTS);
+  LockRelationOid(relid, lock);
+  lock_settings(relid);
+  const OpenFilter filter = open_filter(relid, lock, ACL_NO_RIGHTS);
   Settings settings = filter.settings();
+  *agreement = filter.table->agreement;
   if (settings.trust_failover) wait_for_standbys();
   // Of a rebuild that broke off nothing is needed any more.
   if (!rebuild_runs(*filter.table)) settings.journal = 0;
@@ -284,22 +289,28 @@ BLOOM_SQL_FUNCTION(bloom_register) {
   PG_RETURN_VOID();
 }
 
-// bloom_suspend(filter regclass): from its commit on every check answers maybe; adds go on. Under
-// a normalisation that has changed there is no way back but another build: names may be added
-// with bits that no check would look for, were the server as before.
+// bloom_suspend(filter regclass): from its commit on every check answers maybe; adds go on. It
+// waits for no add, nor an add for it: whatever an add under way reads of the settings, it does the
+// same. Under a normalisation that has changed there is no way back but another build: names may be
+// added with bits that no check would look for, were the server as before.
 BLOOM_SQL_FUNCTION(bloom_suspend) {
-  Settings settings = settings_to_change(fcinfo, "bloom_suspend()");
+  Agreement agreement;
+  Settings settings = settings_to_change(fcinfo, "bloom_suspend()", AccessShareLock, &agreement);
   settings.state = State::kSuspended;
-  settings.canary_lost = !normalized_as_here(settings);
-  change_settings(fcinfo, settings);
+  settings.canary_lost |= agreement != Agreement::kFull;
+  overwrite_settings(PG_GETARG_OID(0), settings);
   PG_RETURN_VOID();
 }
 
 // bloom_resume(filter regclass, trust_failover boolean): the caller vouches that every name is
 // in; checks may deny from its commit on, of this table on this server and timeline. trust_failover
-// says whether a failover suspends the filter; null leaves that as it is.
+// says whether a failover suspends the filter; null leaves that as it is. It waits for the adds
+// under way: the caller's word may count a bulk that has not committed yet, and adds that do not
+// know of the trust would not wait for a standby.
 BLOOM_SQL_FUNCTION(bloom_resume) {
-  Settings settings = settings_to_change(fcinfo, "bloom_resume()");
+  Agreement agreement;
+  Settings settings =
+      settings_to_change(fcinfo, "bloom_resume()", ShareRowExclusiveLock, &agreement);
   if (!normalized_as_here(settings))
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                     errmsg("cannot resume Bloom filter \"%s\"", get_rel_name(PG_GETARG_OID(0))),

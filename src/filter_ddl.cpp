@@ -10,6 +10,10 @@ namespace {
 // 437,592 measured; at 100 none fit).
 constexpr int kFillFactor = 80;
 
+// The lock of a relation's settings: an object of pg_class with a subobject that no column has, nor
+// a rebuild.
+constexpr uint16 kSettingsLock = 0x7A00;
+
 }  // namespace
 
 void execute(const char *command) {
@@ -22,7 +26,15 @@ const char *qualified_name(Oid relid) {
                                     get_rel_name(relid));
 }
 
+void lock_settings(Oid relid) {
+  LOCKTAG tag;
+  SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId, relid, kSettingsLock);
+  LockAcquire(&tag, ExclusiveLock, false, false);
+  AcceptInvalidationMessages();
+}
+
 void store_settings(Oid relid, const Settings &settings, Oid caller) {
+  lock_settings(relid);
   const char *name = qualified_name(relid);
   execute(
       psprintf("create or replace trigger %s before update or delete on %s for each row "
@@ -35,6 +47,32 @@ void store_settings(Oid relid, const Settings &settings, Oid caller) {
   execute(psprintf("alter table %s enable always trigger %s, enable always trigger %s", name,
                    kGuardTrigger, kTruncateTrigger));
   // What adds rely on from now on is durable with this transaction.
+  ForceSyncCommit();
+}
+
+void overwrite_settings(Oid relid, const Settings &settings) {
+  Relation catalog = table_open(TriggerRelationId, RowExclusiveLock);
+  ScanKeyData keys[2];
+  ScanKeyInit(&keys[0], Anum_pg_trigger_tgrelid, BTEqualStrategyNumber, F_OIDEQ,
+              ObjectIdGetDatum(relid));
+  ScanKeyInit(&keys[1], Anum_pg_trigger_tgname, BTEqualStrategyNumber, F_NAMEEQ,
+              CStringGetDatum(kGuardTrigger));
+  SysScanDesc scan =
+      systable_beginscan(catalog, TriggerRelidNameIndexId, true, nullptr, lengthof(keys), keys);
+  HeapTuple guard = systable_getnext(scan);
+  if (!HeapTupleIsValid(guard)) elog(ERROR, "relation %u has no trigger %s", relid, kGuardTrigger);
+  int16 count;
+  Datum values[Natts_pg_trigger] = {};
+  bool nulls[Natts_pg_trigger] = {}, replaces[Natts_pg_trigger] = {};
+  values[Anum_pg_trigger_tgargs - 1] = PointerGetDatum(settings_stored(settings, &count));
+  values[Anum_pg_trigger_tgnargs - 1] = Int16GetDatum(count);
+  replaces[Anum_pg_trigger_tgargs - 1] = replaces[Anum_pg_trigger_tgnargs - 1] = true;
+  HeapTuple changed = heap_modify_tuple(guard, RelationGetDescr(catalog), values, nulls, replaces);
+  CatalogTupleUpdate(catalog, &guard->t_self, changed);
+  systable_endscan(scan);
+  table_close(catalog, RowExclusiveLock);
+  CacheInvalidateRelcacheByRelid(relid);
+  CommandCounterIncrement();
   ForceSyncCommit();
 }
 

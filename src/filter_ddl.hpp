@@ -28,9 +28,18 @@ bool is_subscribed(Oid relid);
 // of the statement. Without its primary key: the rows come first.
 void make_chunk_table(const char *quoted_name, const char *options);
 
+// Keeps others from writing the relation's settings until the end of the transaction, and makes
+// what they wrote known: settings that are to be changed are read after this. The relation is
+// locked already, if weakly.
+void lock_settings(Oid relid);
+
 // Writes the guard with these settings; `caller` is any function of the extension. Every session
-// learns of it through its relation cache.
+// learns of it through its relation cache. Waits for adds under way, and they for it.
 void store_settings(Oid relid, const Settings &settings, Oid caller);
+
+// Writes other settings into the guard of a filter, and waits for no add. Under lock_settings, and
+// with no more than AccessShareLock; needs no SPI connection.
+void overwrite_settings(Oid relid, const Settings &settings);
 
 }  // namespace bloomfilter
 

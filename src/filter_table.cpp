@@ -370,6 +370,37 @@ Problem read_filter(Relation relation, FilterTable *table) {
   return {};
 }
 
+// Calls write(text) with each setting, key=value, in order.
+template <typename Write>
+void write_settings(const Settings &settings, Write write) {
+  char fp_rate[DOUBLE_SHORTEST_DECIMAL_LEN];
+  double_to_shortest_decimal_buf(settings.fp_rate, fp_rate);
+  const char *const values[] = {
+      psprintf("%d", kLayoutVersion),
+      psprintf("%d", settings.chunks),
+      normalization_name(settings.normalization),
+      kStateNames[static_cast<int>(settings.state)],
+      settings.canary_lost ? kCanaryLost.data() : psprintf("%08x", settings.canary),
+      psprintf("%08x", settings.canary_ascii),
+      settings.stamp,
+      psprintf("%.0f", settings.capacity),
+      fp_rate,
+      psprintf("%.0f", settings.items_at_build),
+      psprintf(INT64_FORMAT, settings.built_at),
+      psprintf(UINT64_FORMAT, settings.origin.system),
+      psprintf("%u", settings.origin.timeline),
+      psprintf("%u", settings.origin.database),
+      psprintf("%u", settings.origin.relation),
+      kFailoverNames[settings.trust_failover],
+      psprintf("%.0f", settings.excess_items),
+      psprintf("%u", settings.journal),
+      kUpdatesNames[settings.updates_refused],
+      psprintf("%d:%d", settings.columns.chunk, settings.columns.bits),
+  };
+  static_assert(lengthof(values) == kKeys);
+  for (int key = 0; key < kKeys; ++key) write(psprintf("%s=%s", kKeyNames[key], values[key]));
+}
+
 // The backend's entry for a relation, made where there is none.
 FilterTable *entry_of(Oid relid) {
   static constinit FilterTable *last = nullptr;
@@ -543,37 +574,27 @@ bool has_guard(Relation relation) {
 }
 
 char *settings_arguments(const Settings &settings) {
-  char fp_rate[DOUBLE_SHORTEST_DECIMAL_LEN];
-  double_to_shortest_decimal_buf(settings.fp_rate, fp_rate);
-  const char *const values[] = {
-      psprintf("%d", kLayoutVersion),
-      psprintf("%d", settings.chunks),
-      normalization_name(settings.normalization),
-      kStateNames[static_cast<int>(settings.state)],
-      settings.canary_lost ? kCanaryLost.data() : psprintf("%08x", settings.canary),
-      psprintf("%08x", settings.canary_ascii),
-      settings.stamp,
-      psprintf("%.0f", settings.capacity),
-      fp_rate,
-      psprintf("%.0f", settings.items_at_build),
-      psprintf(INT64_FORMAT, settings.built_at),
-      psprintf(UINT64_FORMAT, settings.origin.system),
-      psprintf("%u", settings.origin.timeline),
-      psprintf("%u", settings.origin.database),
-      psprintf("%u", settings.origin.relation),
-      kFailoverNames[settings.trust_failover],
-      psprintf("%.0f", settings.excess_items),
-      psprintf("%u", settings.journal),
-      kUpdatesNames[settings.updates_refused],
-      psprintf("%d:%d", settings.columns.chunk, settings.columns.bits),
-  };
-  static_assert(lengthof(values) == kKeys);
   StringInfoData arguments;
   initStringInfo(&arguments);
-  for (int key = 0; key < kKeys; ++key)
-    appendStringInfo(&arguments, "%s%s", key == 0 ? "" : ", ",
-                     quote_literal_cstr(psprintf("%s=%s", kKeyNames[key], values[key])));
+  write_settings(settings, [&](const char *text) {
+    appendStringInfo(&arguments, "%s%s", arguments.len == 0 ? "" : ", ", quote_literal_cstr(text));
+  });
   return arguments.data;
+}
+
+bytea *settings_stored(const Settings &settings, int16 *count) {
+  StringInfoData stored;
+  initStringInfo(&stored);
+  *count = 0;
+  write_settings(settings, [&](const char *text) {
+    appendBinaryStringInfo(&stored, text, static_cast<int>(std::strlen(text)) + 1);
+    ++*count;
+  });
+  const Size size = VARHDRSZ + static_cast<Size>(stored.len);
+  auto *bytes = static_cast<bytea *>(palloc(size));
+  SET_VARSIZE(bytes, size);
+  std::memcpy(VARDATA(bytes), stored.data, static_cast<Size>(stored.len));
+  return bytes;
 }
 
 Settings new_settings(Oid relid, int32 chunks, Normalization normalization, float8 capacity,

@@ -151,6 +151,9 @@ bool has_guard(Relation relation);
 // The settings as the guard's arguments, quoted, comma separated.
 char *settings_arguments(const Settings &settings);
 
+// The same as pg_trigger stores them: each with a zero behind it, *count of them.
+bytea *settings_stored(const Settings &settings, int16 *count);
+
 // The settings of a filter that is built now, on this server.
 Settings new_settings(Oid relid, int32 chunks, Normalization normalization, float8 capacity,
                       float8 fp_rate);

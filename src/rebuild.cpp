@@ -196,6 +196,7 @@ Settings settings_meanwhile(const Rebuild &rebuild) {
 void open_journal(Rebuild *rebuild) {
   belongings.journal = make_journal(rebuild->relid);
   const auto open = [&] {
+    lock_settings(rebuild->relid);
     Settings settings = settings_meanwhile(*rebuild);
     rebuild->old.state = settings.state;
     settings.journal = belongings.journal;
@@ -305,11 +306,14 @@ Settings settings_after(const Rebuild &rebuild, const Settings &before, float8 i
 void swap_in(Rebuild *rebuild, const Shadow &shadow, float8 items) {
   Settings before, after;
   const auto exchange = [&] {
-    before = settings_meanwhile(*rebuild);
-    if (before.journal != belongings.journal) made_anew(*rebuild);
+    if (settings_meanwhile(*rebuild).journal != belongings.journal) made_anew(*rebuild);
     refuse_replicated(*rebuild);
     drain_journal(rebuild, shadow);
     exchange_with_shadow(shadow, rebuild->relid);
+    // After the table's lock: bloom_suspend has that of the settings last, too. It may have come
+    // while this waited.
+    lock_settings(rebuild->relid);
+    before = settings_meanwhile(*rebuild);
     after = settings_after(*rebuild, before, items);
     store_settings(rebuild->relid, after, rebuild->caller);
   };

@@ -127,6 +127,25 @@ my $answers = q{select bloom_might_contain_many('f', '{before,ada,new,nobody}')}
 my $state = q{select status from bloom_filters where filter = 'f'::regclass};
 is($standby->safe_psql('postgres', $answers), '{t,t,t,f}', 'the promoted standby has the names');
 is($standby->safe_psql('postgres', $state), 'ready', 'and is trusted');
+is($standby->safe_psql('postgres', q{
+alter system set synchronous_standby_names = '';
+select pg_reload_conf();
+begin; set synchronous_commit = off; select bloom_add('f', 'ada'); commit;
+show synchronous_commit;
+begin; set local synchronous_commit = local; select bloom_add('f', 'ada'); rollback;
+begin; select bloom_add('f', 'ada'); commit;
+show synchronous_commit;
+}), join("\n", qw(t f off f f off)), 'the setting is raised for one commit only');
+
+# Another standby that follows it over the failover.
+my $second = PostgreSQL::Test::Cluster->new('second');
+$second->init_from_backup($primary, 'base');
+$second->enable_streaming($standby);
+$second->start;
+$standby->wait_for_catchup($second, 'replay', $standby->lsn('flush'));
+is($second->safe_psql('postgres', $answers), '{t,t,t,f}', 'a standby of it has the names');
+is($second->safe_psql('postgres', $state), 'ready', 'and trusts it too');
+$second->stop;
 
 # A restore of the backup up to a point: no failover.
 sub restored
