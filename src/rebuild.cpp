@@ -495,7 +495,7 @@ int64 drain_journal(Rebuild *rebuild) {
   find_row_order(target.relation, &target.table);
   const int64 entries =
       read_journal(rebuild->journal, &rebuild->mark, rebuild->context, apply_to_shadow, &target);
-  if (target.table.buffers_length > 0) pfree(target.table.buffers);
+  forget_row_order(&target.table);
   table_close(target.relation, NoLock);
   return entries;
 }
