@@ -168,6 +168,36 @@ from pg_get_wal_stats('$start', '$end', true);
 SQL
 }
 
+# Names of one statement, one call each: their number must not tell in the time of one.
+one_statement() {
+  say 'bloom_add of each name of a table'
+  local names round
+  for ((round = 0; round < ROUNDS; round++)); do
+    for names in 12500 25000 50000 100000; do
+      run_psql <<SQL
+drop table if exists f_each;
+select bloom_create('f_each', 1e6, ready => true);
+call alternate(array['each $names'],
+    array['select count(bloom_add(''f_each'', name)) from (select name from names limit $names) n'],
+    array[1], 1);
+SQL
+    done
+  done
+  for names in 12500 25000 50000; do
+    figure "bloom_add of $names names in one statement" \
+      "format('%s ms', round((median('each $names') / 1e3)::numeric))"
+  done
+  figure 'bloom_add of 100000 names in one statement' \
+    "format('%s ms', round((median('each 100000') / 1e3)::numeric))" "'at most 600 ms'" \
+    "median('each 100000') <= 6e5"
+  run_psql <<'SQL'
+insert into result (figure, value, bound, ok)
+select '… versions a chunk', round(n_tup_upd::numeric / (bloom_info('f_each')).chunks, 2),
+       'at most 1', n_tup_upd <= (bloom_info('f_each')).chunks
+from pg_stat_user_tables where relname = 'f_each';
+SQL
+}
+
 bulk() {
   say 'bloom_add_many of 1 M'
   local round
@@ -291,6 +321,7 @@ main() {
   # and what this measures is what one filter does to itself.
   single_adds
   adds
+  one_statement
   bulk
   rates
   sizes
