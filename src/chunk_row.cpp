@@ -1,5 +1,7 @@
 #include "pg.hpp"
 
+#include <cstring>
+
 #include "chunk_row.hpp"
 
 namespace bloomfilter {
@@ -10,6 +12,9 @@ constexpr int kSelfLooks = 3;
 
 // Filters of more blocks than this, 8 GB, go without remembered buffers.
 constexpr int32 kMaxRemembered = 1 << 20;
+
+// So many places are remembered at most, 6 MB of them; chunks beyond share theirs.
+constexpr int32 kMaxPlaces = 1 << 20;
 
 // Every so many pins of a remembered buffer one goes the server's way: only that raises the
 // buffer's usage count, and keeps a page that is in use from being evicted.
@@ -67,19 +72,14 @@ bool read_line_pointer(Relation relation, BlockNumber block, OffsetNumber item, 
   return found;
 }
 
-// Rows go in in order, and a HOT update leaves a row's line pointer where it was: so the place
-// can be computed. Measured 0.7-1.0 us against 2.3-3.0 through the index. Right only if the row
-// that is found there bears the number.
-bool find_by_guess(Relation relation, FilterTable *table, int32 chunk, const Positions *soon,
-                   Access access, ChunkRow *row) {
-  const int32 rows = table->shape.rows_a_page;
-  if (rows == 0) return false;
-  const auto block = static_cast<BlockNumber>(chunk / rows);
+// The chunk's row, if its line pointer or HOT chain's root is `item` of `block`: right only if the
+// row that is found there bears the number.
+bool find_at(Relation relation, FilterTable *table, BlockNumber block, OffsetNumber item,
+             int32 chunk, const Positions *soon, Access access, ChunkRow *row) {
   row->buffer = pin_block(relation, table, block);
   if (!BufferIsValid(row->buffer)) return false;
   // Without it no dead version would ever leave, and the next update find no room in the page.
   if (access == Access::kWrite) compat_prune(relation, row->buffer);
-  const auto item = static_cast<OffsetNumber>(chunk % rows + 1);
   if (soon != nullptr) fetch_ahead(BufferGetPage(row->buffer), item, *soon);
   if (!read_line_pointer(relation, block, item, row)) return false;
   if (chunk_number(relation, table->shape, &row->tuple) == chunk) return true;
@@ -87,17 +87,45 @@ bool find_by_guess(Relation relation, FilterTable *table, int32 chunk, const Pos
   return false;
 }
 
+// Rows go in in order, and a HOT update leaves a row's line pointer where it was: so the place
+// can be computed. Measured 0.7-1.0 us against 2.3-3.0 through the index.
+bool find_by_guess(Relation relation, FilterTable *table, int32 chunk, const Positions *soon,
+                   Access access, ChunkRow *row) {
+  const int32 rows = table->shape.rows_a_page;
+  if (rows == 0) return false;
+  return find_at(relation, table, static_cast<BlockNumber>(chunk / rows),
+                 static_cast<OffsetNumber>(chunk % rows + 1), chunk, soon, access, row);
+}
+
+// Where the row was when it was last found through the index: so that rows that are not in order,
+// or have left their place, are found as fast as the others from the second time on.
+bool find_by_memory(Relation relation, FilterTable *table, int32 chunk, const Positions *soon,
+                    Access access, ChunkRow *row) {
+  if (likely(table->places == nullptr)) return false;
+  const ItemPointerData &place = table->places[chunk % table->places_length];
+  if (!ItemPointerIsValid(&place)) return false;
+  return find_at(relation, table, ItemPointerGetBlockNumber(&place),
+                 ItemPointerGetOffsetNumber(&place), chunk, soon, access, row);
+}
+
 // The first row of the primary key in `direction`, of those equal to `key` where one is given; in
-// *chunk the number that the index has for it, unless that is null.
+// *place what the index says of where it is, and in *chunk of its number, unless that is null.
 bool find_by_index(Relation relation, const Shape &shape, ScanKey key, ScanDirection direction,
-                   Snapshot snapshot, int32 *chunk, ChunkRow *row) {
+                   Snapshot snapshot, ItemPointerData *place, int32 *chunk, ChunkRow *row) {
   Relation index = index_open(shape.index, AccessShareLock);
   TupleTableSlot *slot = table_slot_create(relation, nullptr);
   const int keys = key == nullptr ? 0 : 1;
   IndexScanDesc scan = compat_index_beginscan(relation, index, snapshot, keys);
   scan->xs_want_itup = chunk != nullptr;
   index_rescan(scan, key, keys, nullptr, 0);
-  const bool found = index_getnext_slot(scan, direction, slot);
+  bool found = false;
+  while (!found) {
+    // It is the root of a HOT chain, and soon overwritten by where in that the row is.
+    const ItemPointerData *root = index_getnext_tid(scan, direction);
+    if (root == nullptr) break;
+    *place = *root;
+    found = index_fetch_heap(scan, slot);
+  }
   if (found) {
     bool is_null;
     if (chunk != nullptr)
@@ -113,14 +141,39 @@ bool find_by_index(Relation relation, const Shape &shape, ScanKey key, ScanDirec
   return found;
 }
 
-bool find_by_number(Relation relation, const Shape &shape, int32 chunk, Snapshot snapshot,
+bool find_by_number(Relation relation, FilterTable *table, int32 chunk, Snapshot snapshot,
                     ChunkRow *row) {
   ScanKeyData key;
   ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(chunk));
-  if (!find_by_index(relation, shape, &key, ForwardScanDirection, snapshot, nullptr, row))
+  ItemPointerData place;
+  if (!find_by_index(relation, table->shape, &key, ForwardScanDirection, snapshot, &place, nullptr,
+                     row))
     return false;
-  require_number(relation, shape, chunk, &row->tuple);
+  require_number(relation, table->shape, chunk, &row->tuple);
+  remember_place(relation, table, chunk, place);
   return true;
+}
+
+void forget_places(FilterTable *table) {
+  if (table->places != nullptr) pfree(table->places);
+  table->places = nullptr;
+  table->places_length = 0;
+}
+
+// Makes room to remember the buffers of the relation's pages, unless they are too many. What there
+// is stays.
+void make_room_for_buffers(Relation relation, FilterTable *table) {
+  const BlockNumber blocks = RelationGetNumberOfBlocks(relation);
+  const auto length = static_cast<Size>(table->buffers_length);
+  if (blocks <= length || blocks > kMaxRemembered) return;
+  auto *buffers = static_cast<Buffer *>(
+      MemoryContextAllocZero(TopMemoryContext, sizeof(Buffer) * static_cast<Size>(blocks)));
+  if (length > 0) {
+    std::memcpy(buffers, table->buffers, sizeof(Buffer) * length);
+    pfree(table->buffers);
+  }
+  table->buffers = buffers;
+  table->buffers_length = static_cast<int32>(blocks);
 }
 
 // Where the kilobyte of bits lies in a tuple, counted from its header. False where it holds none of
@@ -154,15 +207,16 @@ Size offset_of_bits(Relation relation, const Shape &shape, HeapTuple tuple) {
 
 bool find_chunk(Relation relation, FilterTable *table, int32 chunk, const Positions *soon,
                 Access access, ChunkRow *row) {
+  if (find_by_memory(relation, table, chunk, soon, access, row)) return true;
   if (find_by_guess(relation, table, chunk, soon, access, row)) return true;
   // SnapshotSelf can miss a row whose update, to another page, commits between the look at the
   // old version and the look for the new one: 2 in 370,000 beside such updates. Hence again, and
   // at last under a snapshot that cannot miss; not at first, for in a serializable transaction
   // that one takes predicate locks.
   for (int look = 0; look < kSelfLooks; ++look)
-    if (find_by_number(relation, table->shape, chunk, SnapshotSelf, row)) return true;
+    if (find_by_number(relation, table, chunk, SnapshotSelf, row)) return true;
   Snapshot snapshot = RegisterSnapshot(GetCatalogSnapshot(RelationGetRelid(relation)));
-  const bool found = find_by_number(relation, table->shape, chunk, snapshot, row);
+  const bool found = find_by_number(relation, table, chunk, snapshot, row);
   UnregisterSnapshot(snapshot);
   return found;
 }
@@ -228,8 +282,10 @@ void require_number(Relation relation, const Shape &shape, int32 chunk, HeapTupl
 
 int32 last_chunk(Relation relation, const Shape &shape) {
   ChunkRow row;
+  ItemPointerData place;
   int32 last;
-  if (!find_by_index(relation, shape, nullptr, BackwardScanDirection, SnapshotSelf, &last, &row))
+  if (!find_by_index(relation, shape, nullptr, BackwardScanDirection, SnapshotSelf, &place, &last,
+                     &row))
     return -1;
   require_number(relation, shape, last, &row.tuple);
   row.release();
@@ -251,15 +307,29 @@ void find_row_order(Relation relation, FilterTable *table) {
       rows = each;
   }
   table->shape.rows_a_page = rows;
+  make_room_for_buffers(relation, table);
+  if (table->places_length != Min(table->settings.chunks, kMaxPlaces)) forget_places(table);
+}
 
-  const int32 length = rows == 0 ? 0 : table->settings.chunks / rows + 1;
-  if (length == table->buffers_length) return;
+void remember_place(Relation relation, FilterTable *table, int32 chunk,
+                    const ItemPointerData &place) {
+  if (table->places == nullptr) {
+    const int32 length = Min(table->settings.chunks, kMaxPlaces);
+    table->places = static_cast<ItemPointerData *>(MemoryContextAllocZero(
+        TopMemoryContext, sizeof(ItemPointerData) * static_cast<Size>(length)));
+    table->places_length = length;
+  }
+  table->places[chunk % table->places_length] = place;
+  if (static_cast<int64>(ItemPointerGetBlockNumber(&place)) >= table->buffers_length)
+    make_room_for_buffers(relation, table);
+}
+
+void forget_row_order(FilterTable *table) {
+  table->shape.rows_a_page = 0;
+  forget_places(table);
   if (table->buffers_length > 0) pfree(table->buffers);
+  table->buffers = nullptr;
   table->buffers_length = 0;
-  if (length == 0 || length > kMaxRemembered) return;
-  table->buffers = static_cast<Buffer *>(
-      MemoryContextAllocZero(TopMemoryContext, sizeof(Buffer) * static_cast<Size>(length)));
-  table->buffers_length = length;
 }
 
 }  // namespace bloomfilter

@@ -56,8 +56,18 @@ void require_number(Relation relation, const Shape &shape, int32 chunk, HeapTupl
 int32 last_chunk(Relation relation, const Shape &shape);
 
 // Works out how many rows lie on a page, if they lie in order, and makes room to remember where
-// those pages are; else every row is found through the index.
+// those pages are. A row that is not where order says is found through the index, and from then on
+// where it was found: see remember_place.
 void find_row_order(Relation relation, FilterTable *table);
+
+// Remembers for the backend that a chunk's row, or its HOT chain's root, is at `place`. No more
+// than a guess for the next look-up.
+void remember_place(Relation relation, FilterTable *table, int32 chunk,
+                    const ItemPointerData &place);
+
+// Gives back the memory that find_row_order and remember_place took, for a table that is not in the
+// backend's cache.
+void forget_row_order(FilterTable *table);
 
 }  // namespace bloomfilter
 

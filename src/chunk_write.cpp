@@ -1,5 +1,7 @@
 #include "pg.hpp"
 
+#include <algorithm>
+
 #include "chunk_write.hpp"
 #include "standby_wait.hpp"
 
@@ -43,6 +45,27 @@ HeapTuple lock_last_version(const OpenFilter &filter, int32 chunk, ItemPointer o
   return last;
 }
 
+// Writes the words of `bits` that are not those of `old`, which begins at `place` in its page, as
+// the fragments of a generic WAL record, and returns their end: place and length, two bytes each,
+// then the bytes.
+char *write_fragments(ChunkView old, ChunkView bits, Size place, char *fragments) {
+  const auto differs = [&](Size at) {
+    return std::memcmp(&old[at], &bits[at], sizeof(uint64)) != 0;
+  };
+  for (Size first = 0; first < kChunkBytes; first += sizeof(uint64)) {
+    if (!differs(first)) continue;
+    Size last = first + sizeof(uint64);
+    while (last < kChunkBytes && differs(last)) last += sizeof(uint64);
+    const uint16 header[2] = {static_cast<uint16>(place + first),
+                              static_cast<uint16>(last - first)};
+    std::memcpy(fragments, header, sizeof header);
+    std::memcpy(fragments + sizeof header, &bits[first], last - first);
+    fragments += sizeof header + (last - first);
+    first = last;
+  }
+  return fragments;
+}
+
 }  // namespace
 
 OpenFilter open_for_add(FunctionCallInfo fcinfo, const char *function) {
@@ -63,14 +86,62 @@ void finish_add(const OpenFilter &filter, int64 added) {
   CommandCounterIncrement();
 }
 
+// Each command that adds would else leave a version, and each look walk along those before: names
+// of one statement took time by the square of their number, and a kilobyte each.
+//
+// Nobody else reads, locks for update or replaces a version whose maker has not committed, and the
+// look saw that this transaction has not replaced it; for their bits a lock on the key is no
+// matter. The maker may be a child that has ended, but no parent: if this subtransaction is rolled
+// back the parent's version would keep its bits, and, though they would make nothing but maybes, a
+// name that was taken back would no longer be new. A version of a child that was rolled back is not
+// found. Logical decoding knows of no write in place.
+bool is_ours_alone(const OpenFilter &filter, int32 chunk, const ChunkRow &row) {
+  const TransactionId maker = HeapTupleHeaderGetXmin(row.tuple.t_data);
+  if (!TransactionIdIsCurrentTransactionId(maker)) return false;
+  // The server would raise an error of its own for a version that it does not see yet.
+  if (HeapTupleHeaderGetCmin(row.tuple.t_data) >= GetCurrentCommandId(false))
+    cannot_change(filter, chunk, TM_SelfModified);
+  const TransactionId current = GetCurrentTransactionIdIfAny();
+  return TransactionIdIsValid(current) && TransactionIdFollowsOrEquals(maker, current) &&
+         !RelationIsLogicallyLogged(filter.relation);
+}
+
+// A generic WAL record as GenericXLogFinish writes it, which redo takes as any other: but of the
+// bytes that changed alone, where that one compares, and copies, the whole page (4.4 us an add
+// against 2.5).
+void write_in_place(Relation relation, const Shape &shape, const ChunkRow &row, ChunkView bits) {
+  Page page = BufferGetPage(row.buffer);
+  const MutableChunkView target = writable_chunk(relation, shape, row, page);
+  char fragments[2 * kChunkBytes];
+  const char *end = write_fragments(
+      target, bits, static_cast<Size>(reinterpret_cast<char *>(target.data()) - page), fragments);
+  LockBuffer(row.buffer, BUFFER_LOCK_EXCLUSIVE);
+  START_CRIT_SECTION();
+  std::ranges::copy(bits, target.begin());
+  MarkBufferDirty(row.buffer);
+  if (RelationNeedsWAL(relation)) {
+    XLogBeginInsert();
+    XLogRegisterBuffer(0, row.buffer, REGBUF_STANDARD);
+    XLogRegisterBufData(0, fragments, static_cast<uint32>(end - fragments));
+    // On PostgreSQL 15 a macro, which takes its argument twice.
+    const XLogRecPtr end_of_record = XLogInsert(RM_GENERIC_ID, 0);
+    PageSetLSN(page, end_of_record);
+  }
+  END_CRIT_SECTION();
+  LockBuffer(row.buffer, BUFFER_LOCK_UNLOCK);
+}
+
 bool replace_version(const OpenFilter &filter, int32 chunk, HeapTuple *changed) {
   ItemPointerData old = (*changed)->t_self;
   TM_FailureData failure;
   const TM_Result result =
       compat_heap_update(filter.relation, &old, *changed, GetCurrentCommandId(true), &failure);
   if (result == TM_Ok) {
-    if (!HeapTupleIsHeapOnly(*changed))
+    if (!HeapTupleIsHeapOnly(*changed)) {
       insert_index_entry(filter.relation, filter.table->shape, *changed, chunk);
+      // The index knows of each version that this transaction makes, and would be asked for all.
+      remember_place(filter.relation, filter.table, chunk, (*changed)->t_self);
+    }
     return true;
   }
   heap_freetuple(*changed);

@@ -5,6 +5,8 @@
 
 #include "pg.hpp"
 
+#include <cstring>
+
 #include "chunk_row.hpp"
 
 namespace bloomfilter {
@@ -24,6 +26,14 @@ void finish_add(const OpenFilter &filter, int64 added);
 // changed in its turn. Raises where the row is gone.
 bool replace_version(const OpenFilter &filter, int32 chunk, HeapTuple *changed);
 
+// Whether nobody but this transaction can see a version that require_chunk found, and that version
+// goes wherever bits that are set now have to go. Raises 27000 where the very command that runs
+// made it.
+bool is_ours_alone(const OpenFilter &filter, int32 chunk, const ChunkRow &row);
+
+// Sets the bits of a row that nobody else changes to `bits`, where they lie; that is logged.
+void write_in_place(Relation relation, const Shape &shape, const ChunkRow &row, ChunkView bits);
+
 // Adds bits to one chunk's row. Looks first, counting only committed bits or the transaction's own,
 // and writes only where there(ChunkView) says that bits are missing. set(MutableChunkView) sets
 // them and returns how much was new, 0 for nothing; so does this.
@@ -31,12 +41,22 @@ template <typename There, typename Set>
 int64 change_chunk(const OpenFilter &filter, int32 chunk, const Positions *soon, There there,
                    Set set) {
   ChunkRow row = require_chunk(filter, chunk, soon, Access::kWrite);
-  HeapTuple changed = there(chunk_bits(filter.relation, filter.table->shape, &row.tuple))
-                          ? nullptr
-                          : heap_copytuple(&row.tuple);
-  row.release();
-  if (changed == nullptr) return 0;
+  const ChunkView found = chunk_bits(filter.relation, filter.table->shape, &row.tuple);
+  if (there(found)) {
+    row.release();
+    return 0;
+  }
   int64 added;
+  if (is_ours_alone(filter, chunk, row)) {
+    uint8 bits[kChunkBytes];
+    std::memcpy(bits, found.data(), kChunkBytes);
+    added = set(MutableChunkView(bits));
+    write_in_place(filter.relation, filter.table->shape, row, bits);
+    row.release();
+    return added;
+  }
+  HeapTuple changed = heap_copytuple(&row.tuple);
+  row.release();
   do {
     added = set(writable_chunk(filter.relation, filter.table->shape, changed));
   } while (added != 0 && !replace_version(filter, chunk, &changed));

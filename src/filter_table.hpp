@@ -93,9 +93,12 @@ struct FilterTable {
   Agreement agreement;
   Shape shape;
   Settings settings;
-  // Where the pages of rows in order were found last, one a block; null where there are too many.
+  // The buffers that pages were found in last, one a block; null where there are too many.
   Buffer *buffers;
   int32 buffers_length;
+  // Where rows that are not in order were found last, by chunk; null until there is one.
+  ItemPointerData *places;
+  int32 places_length;
   uint32 pins;
 };
 

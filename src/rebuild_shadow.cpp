@@ -180,7 +180,7 @@ int64 apply_journal(const Shadow &shadow, Oid filter, uint32 journal, int64 *pos
   target.table.settings.chunks = shadow.chunks;
   find_row_order(target.relation, &target.table);
   const int64 entries = read_journal(filter, journal, position, add_in_place, &target);
-  if (target.table.buffers_length > 0) pfree(target.table.buffers);
+  forget_row_order(&target.table);
   table_close(target.relation, NoLock);
   return entries;
 }
