@@ -8,7 +8,7 @@ OLDEST_MAJOR=15
 
 WORK=         # temporary folder: copy of the source, clusters, logs; gone at the end
 LOGS=         # its folder of logs
-LIMIT=300     # seconds that one step may take
+LIMIT=900     # seconds that one step may take, on a machine that is slow and busy
 CHILD=        # pid of the step that runs now
 BIN=          # folder of the PostgreSQL that was chosen
 PACKAGES=()   # what is to be installed

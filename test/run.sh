@@ -261,7 +261,7 @@ extension() {
 main() {
   case ${1:-} in
     '') ;;
-    --all) ALL=1 LIMIT=900 ;;
+    --all) ALL=1 LIMIT=3600 ;;
     -h | --help) usage; return ;;
     *) usage >&2; return 2 ;;
   esac
