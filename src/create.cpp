@@ -70,10 +70,10 @@ Oid create_table(const char *name) {
 }
 
 // Writes the rows of a new table from what the source yields. Returns about how many items.
-float8 load_source(Relation relation, const char *source, Oid caller, int32 chunks,
+float8 load_source(Relation relation, const char *source, SourceRows rows, Oid caller, int32 chunks,
                    Normalization normalization) {
   SourceSpool *spool = open_spool(normalization, chunks, false);
-  read_source(source, caller, RelationGetRelationName(relation), spool);
+  read_source(source, caller, rows, RelationGetRelationName(relation), spool);
   const float8 items = write_spooled_rows(relation, spool, chunks);
   close_spool(spool);
   return items;
@@ -236,7 +236,8 @@ BLOOM_SQL_FUNCTION(bloom_create) {
 
   const Oid caller = fcinfo->flinfo->fn_oid;
   SPI_connect();
-  if (source != nullptr) require_source(source, caller);
+  SourceRows rows = SourceRows::kNames;
+  if (source != nullptr) rows = require_source(source, caller);
   const Oid relid = create_table(name);
   Relation relation = table_open(relid, AccessExclusiveLock);
   Settings settings = new_settings(relid, chunks, normalization, capacity, fp_rate);
@@ -244,7 +245,7 @@ BLOOM_SQL_FUNCTION(bloom_create) {
   if (source == nullptr)
     write_rows(relation, {nullptr, 0, chunks});
   else
-    settings.items_at_build = load_source(relation, source, caller, chunks, normalization);
+    settings.items_at_build = load_source(relation, source, rows, caller, chunks, normalization);
   table_close(relation, NoLock);
   execute(psprintf("alter table %s add primary key (chunk)", qualified_name(relid)));
   store_settings(relid, settings, caller);

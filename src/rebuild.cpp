@@ -40,13 +40,12 @@ constinit Belongings belongings{};
 void put_away() {
   const Belongings ours = belongings;
   belongings = {};
-  if (ours.spool != nullptr) close_spool(ours.spool);
-  if (!OidIsValid(ours.relid)) return;
-  end_rebuild(ours.relid, ours.journal);
+  if (OidIsValid(ours.relid)) end_rebuild(ours.relid, ours.journal);
   if (ours.journal != 0) remove_journal(ours.relid, ours.journal);
+  if (ours.spool != nullptr) close_spool(ours.spool);
 }
 
-// A session that is terminated aborts its transaction, too.
+// Nothing of it raises an error. A session that is terminated aborts its transaction, too.
 void put_away_at_abort(XactEvent event, void *) {
   if (event == XACT_EVENT_ABORT) put_away();
 }
@@ -158,9 +157,8 @@ void take_rebuild_lock(const Rebuild &rebuild) {
 // Looks at the filter, and has the second rebuild of it fail.
 void begin(Rebuild *rebuild) {
   require_owner(rebuild->relid);
-  const SourceRows rows = rebuild->source == nullptr
-                              ? SourceRows::kNames
-                              : require_source(rebuild->source, rebuild->caller);
+  if (rebuild->source != nullptr)
+    rebuild->source_rows = require_source(rebuild->source, rebuild->caller);
   next_transaction();
   const OpenFilter filter = open_to_replace(rebuild->relid, AccessShareLock);
   require_owner(rebuild->relid);
@@ -173,7 +171,7 @@ void begin(Rebuild *rebuild) {
   enter_phase(rebuild->relid, Phase::kOpening);
   rebuild->old_items_shown = items_of(filter);
   rebuild->old_items = Max(rebuild->old_items_shown - filter.settings().excess_items, 0.0);
-  decide_size(rebuild, rows);
+  decide_size(rebuild);
   close_filter(filter);
   // Copies are made of rows that are found by number.
   if (rebuild->source == nullptr)
@@ -215,7 +213,8 @@ void add_to_spool(void *spool, const Digest &digest) {
 // that. What was added until then goes with it.
 void read(Rebuild *rebuild) {
   belongings.spool = open_spool(rebuild->old.normalization, rebuild->chunks, true);
-  rebuild->rows = read_source(rebuild->source, rebuild->caller, rebuild->name, belongings.spool);
+  rebuild->rows = read_source(rebuild->source, rebuild->caller, rebuild->source_rows, rebuild->name,
+                              belongings.spool);
   read_journal(rebuild->relid, belongings.journal, &rebuild->journal_read, add_to_spool,
                belongings.spool);
   if (rebuild->chunks == 0) size_by_items(rebuild, spooled_names(belongings.spool));

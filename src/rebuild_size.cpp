@@ -43,7 +43,7 @@ void size_by_items(Rebuild *rebuild, float8 items) {
   require_reasonable_size(*rebuild);
 }
 
-void decide_size(Rebuild *rebuild, SourceRows rows) {
+void decide_size(Rebuild *rebuild) {
   const Settings &old = rebuild->old;
   if (rebuild->source == nullptr) {
     if (old.chunks > kMaxChunks / 2)
@@ -66,7 +66,7 @@ void decide_size(Rebuild *rebuild, SourceRows rows) {
   } else if (rebuild->capacity == 0) {
     // Names are counted as they are read. Of values no more is known than the old bits show, and
     // how many chunks they have is up to whoever builds them.
-    if (rows == SourceRows::kValues) size_by_items(rebuild, rebuild->old_items);
+    if (rebuild->source_rows == SourceRows::kValues) size_by_items(rebuild, rebuild->old_items);
   } else {
     rebuild->chunks = keeps_rate && rebuild->capacity == old.capacity
                           ? old.chunks

@@ -14,8 +14,9 @@ struct Rebuild {
   Oid relid;
   Oid caller;          // the SQL function
   const char *source;  // null: the filter itself, grown
-  float8 capacity;     // 0: as it is
-  float8 fp_rate;      // 0: as it is
+  SourceRows source_rows;
+  float8 capacity;  // 0: as it is
+  float8 fp_rate;   // 0: as it is
   float8 min_share;
   const char *name;
   Settings old;            // as they were when the rebuild began
@@ -29,7 +30,7 @@ struct Rebuild {
 // Decides on capacity, rate and chunks as far as can be told before the source is read: chunks
 // stays 0 where its names are to be counted first. Raises 54000 where the filter would become too
 // large, 22023 where a rate is given and no capacity is known.
-void decide_size(Rebuild *rebuild, SourceRows rows);
+void decide_size(Rebuild *rebuild);
 
 // Has the filter keep its capacity, unless `items` nearly fill it: then it gets room for twice as
 // many, and says so. Never fewer chunks than it has, unless another rate is asked for.

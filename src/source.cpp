@@ -22,6 +22,7 @@ struct Receiver {
   SourceSpool *spool;
   const char *filter;
   Oid value_type;
+  SourceRows expected;
   Column column;
   int64 rows;
   MemoryContext row_context;
@@ -49,11 +50,15 @@ Column column_of(TupleDesc descriptor, Oid value_type) {
   const CoercionPathType path =
       type == TEXTOID ? COERCION_PATH_RELABELTYPE
                       : find_coercion_pathway(TEXTOID, type, COERCION_IMPLICIT, &function);
-  if (path != COERCION_PATH_RELABELTYPE && path != COERCION_PATH_FUNC)
+  // Of casts by function the server's own alone, of name and char(n): another's would be called
+  // without asking whether the caller may.
+  const bool by_server =
+      path == COERCION_PATH_FUNC && function < FirstNormalObjectId && get_func_nargs(function) == 1;
+  if (path != COERCION_PATH_RELABELTYPE && !by_server)
     ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
                     errmsg("source yields type %s, not text", format_type_be(type)),
                     errhint("Cast the column to text.")));
-  column.casts = path == COERCION_PATH_FUNC;
+  column.casts = by_server;
   if (column.casts) fmgr_info(function, &column.to_text);
   return column;
 }
@@ -61,6 +66,11 @@ Column column_of(TupleDesc descriptor, Oid value_type) {
 void start_rows(DestReceiver *receiver, int, TupleDesc descriptor) {
   auto *source = reinterpret_cast<Receiver *>(receiver);
   source->column = column_of(descriptor, source->value_type);
+  if (source->column.rows != source->expected)
+    ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
+                    errmsg("source of Bloom filter \"%s\" yields another type than before",
+                           source->filter),
+                    errhint("Begin again.")));
 }
 
 bool receive_row(TupleTableSlot *slot, DestReceiver *receiver) {
@@ -160,7 +170,8 @@ SourceRows require_source(const char *source, Oid caller) {
   return column.rows;
 }
 
-int64 read_source(const char *source, Oid caller, const char *filter, SourceSpool *spool) {
+int64 read_source(const char *source, Oid caller, SourceRows rows, const char *filter,
+                  SourceSpool *spool) {
   Receiver receiver{};
   receiver.receiver.receiveSlot = receive_row;
   receiver.receiver.rStartup = start_rows;
@@ -168,6 +179,7 @@ int64 read_source(const char *source, Oid caller, const char *filter, SourceSpoo
   receiver.receiver.rDestroy = end_rows;
   receiver.spool = spool;
   receiver.filter = filter;
+  receiver.expected = rows;
   receiver.value_type = value_type_of(caller);
   receiver.row_context =
       AllocSetContextCreate(CurrentMemoryContext, "bloomfilter row", ALLOCSET_SMALL_SIZES);

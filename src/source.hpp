@@ -17,10 +17,12 @@ enum class SourceRows { kNames, kValues };
 SourceRows require_source(const char *source, Oid caller);
 
 // Runs the source once, under one snapshot, and spools all that it yields, for the filter of that
-// name. Returns the number of rows. Null names are skipped; a null value is an error, and so are
-// rows that row-level security hides: they would be missing names. Functions that the source calls
-// cannot write (25006): what they took away would be lost if what follows fails.
-int64 read_source(const char *source, Oid caller, const char *filter, SourceSpool *spool);
+// name. Raises 42804 where its rows are not what require_source said. Returns the number of rows.
+// Null names are skipped; a null value is an error, and so are rows that row-level security hides:
+// they would be missing names. Functions that the source calls cannot write (25006): what they took
+// away would be lost if what follows fails.
+int64 read_source(const char *source, Oid caller, SourceRows rows, const char *filter,
+                  SourceSpool *spool);
 
 }  // namespace bloomfilter
 

@@ -2,7 +2,6 @@
 
 extern "C" {
 #include "lib/hyperloglog.h"
-#include "storage/buffile.h"
 }
 
 #include <array>
@@ -13,6 +12,17 @@ extern "C" {
 #include "source_spool.hpp"
 
 namespace bloomfilter {
+namespace {
+
+// A temporary file that is written to its end, and deleted when it is closed. Not the server's
+// BufFile: closing that writes its last page, and may raise an error; a rebuild closes its files
+// while its transaction aborts. What is written here comes in kilobytes.
+struct SpoolFile {
+  File file;
+  int64 size;
+};
+
+}  // namespace
 
 // Digests are divided by the first bits of the number that chooses a chunk: whatever the number of
 // chunks comes to be, those of a part belong to neighboring chunks.
@@ -34,10 +44,10 @@ struct SourceSpool {
   size_t pending_count;
   size_t pending_most;
   // Digests in files, one a part; null as long as all are in memory.
-  BufFile **parts;
+  SpoolFile *parts;
   int log2_parts;
   // Chunks of values, each value folded to the filter's chunks, one after the other.
-  BufFile *values;
+  SpoolFile *values;
   int64 values_count;
 
   int64 names;
@@ -51,8 +61,9 @@ constexpr uint8 kRegisterBits = 14;
 // Beyond so many its hashes of 32 bits meet too often to count by.
 constexpr int64 kCountable = INT64CONST(1) << 30;
 
-// A file that is written has a page of memory; a quarter of what there is may go to those.
+// So many that what goes to a part at once is worth a write.
 constexpr int kMostLog2Parts = 8, kFewestLog2Parts = 4;
+constexpr size_t kDigestsAWrite = 256;
 
 // With so many, those of a part find its bits in the processor's cache: 20 M names into 131072
 // chunks take 4 s, and took 5.4 when each was set as it came, its bits fetched ahead.
@@ -70,14 +81,46 @@ int32 chunks_at_once() {
   return Max(maintenance_work_mem / 4 * 3, kFoldedChunks);
 }
 
-int log2_parts() {
+int log2_parts(size_t pending_most) {
   int log2 = kMostLog2Parts;
-  while (log2 > kFewestLog2Parts && (BLCKSZ / 1024) << log2 > maintenance_work_mem / 4) --log2;
+  while (log2 > kFewestLog2Parts && pending_most >> log2 < kDigestsAWrite) --log2;
   return log2;
 }
 
-BufFile *make_file(const SourceSpool *spool) {
-  return BufFileCreateTemp(spool->outlives_transaction);
+[[noreturn]] void file_failed(const char *action) {
+  const char *reason = strerror(errno);
+  ereport(ERROR, (errcode_for_file_access(),
+                  errmsg("could not %s temporary file of a Bloom filter: %s", action, reason)));
+  pg_unreachable();
+}
+
+[[noreturn]] void cut_short() {
+  ereport(ERROR, (errcode_for_file_access(),
+                  errmsg("temporary file of a Bloom filter is shorter than was written")));
+  pg_unreachable();
+}
+
+SpoolFile make_file(const SourceSpool *spool) {
+  PrepareTempTablespaces();
+  return {OpenTemporaryFile(spool->outlives_transaction), 0};
+}
+
+void append(SpoolFile *file, const void *bytes, Size size) {
+  if (size == 0) return;
+  errno = 0;
+  const auto written =
+      FileWrite(file->file, const_cast<char *>(static_cast<const char *>(bytes)),
+                static_cast<int>(size), static_cast<off_t>(file->size), WAIT_EVENT_BUFFILE_WRITE);
+  if (static_cast<int64>(written) != static_cast<int64>(size)) file_failed("write to");
+  file->size += static_cast<int64>(size);
+}
+
+// Reads `size` bytes from `offset` on, all of which were written.
+void read_at(const SpoolFile &file, int64 offset, void *bytes, Size size) {
+  const auto got = FileRead(file.file, static_cast<char *>(bytes), static_cast<int>(size),
+                            static_cast<off_t>(offset), WAIT_EVENT_BUFFILE_READ);
+  if (got < 0) file_failed("read");
+  if (static_cast<int64>(got) != static_cast<int64>(size)) cut_short();
 }
 
 size_t part_of(const SourceSpool *spool, const Digest &digest) {
@@ -92,8 +135,9 @@ void set_bits(const ChunkRange &range, const Header &header, const Digest &diges
 void make_parts(SourceSpool *spool) {
   const size_t parts = size_t{1} << spool->log2_parts;
   MemoryContext caller = MemoryContextSwitchTo(spool->context);
-  spool->parts = static_cast<BufFile **>(palloc0(sizeof(BufFile *) * parts));
-  for (size_t part = 0; part < parts; ++part) spool->parts[part] = make_file(spool);
+  auto *files = static_cast<SpoolFile *>(palloc0(sizeof(SpoolFile) * parts));
+  spool->parts = files;
+  for (size_t part = 0; part < parts; ++part) files[part] = make_file(spool);
   MemoryContextSwitchTo(caller);
 }
 
@@ -115,8 +159,8 @@ void move_pending(SourceSpool *spool) {
   } else {
     if (spool->parts == nullptr) make_parts(spool);
     for (size_t part = 0; part < parts; ++part)
-      BufFileWrite(spool->parts[part], spool->ordered + starts[part],
-                   (starts[part + 1] - starts[part]) * sizeof(Digest));
+      append(&spool->parts[part], spool->ordered + starts[part],
+             (starts[part + 1] - starts[part]) * sizeof(Digest));
   }
   spool->pending_count = 0;
 }
@@ -129,22 +173,16 @@ void hash_keys(SourceSpool *spool) {
   for (size_t i = 0; i < count; ++i) spool_digest(spool, digests[i]);
 }
 
-[[noreturn]] void cut_short() {
-  ereport(ERROR, (errcode_for_file_access(),
-                  errmsg("could not read from temporary file: it is shorter than was written")));
-  pg_unreachable();
-}
-
 // Sets the bits of a file's digests that lie in the range.
-void fill_from_file(BufFile *file, const ChunkRange &range, const Header &header) {
-  std::array<Digest, BLCKSZ / sizeof(Digest)> digests;
-  if (BufFileSeek(file, 0, 0, SEEK_SET) != 0) cut_short();
-  for (;;) {
+void fill_from_file(const SpoolFile &file, const ChunkRange &range, const Header &header) {
+  std::array<Digest, 4096> digests;
+  for (int64 offset = 0; offset < file.size;) {
     CHECK_FOR_INTERRUPTS();
-    const size_t bytes = BufFileRead(file, digests.data(), sizeof digests);
-    if (bytes % sizeof(Digest) != 0) cut_short();
+    const auto bytes =
+        static_cast<Size>(Min(static_cast<int64>(sizeof digests), file.size - offset));
+    read_at(file, offset, digests.data(), bytes);
     for (size_t i = 0; i < bytes / sizeof(Digest); ++i) set_bits(range, header, digests[i]);
-    if (bytes < sizeof digests) return;
+    offset += static_cast<int64>(bytes);
   }
 }
 
@@ -153,13 +191,11 @@ void fill_from_values(SourceSpool *spool, const ChunkRange &range) {
   std::array<uint8, kFoldedChunks * kChunkBytes> chunks;
   for (int64 value = 0; value < spool->values_count; ++value) {
     const int64 first = value * spool->chunks + range.first;
-    if (BufFileSeek(spool->values, 0, static_cast<off_t>(first) * kChunkBytes, SEEK_SET) != 0)
-      cut_short();
     for (int32 done = 0; done < range.count;) {
       CHECK_FOR_INTERRUPTS();
       const int32 count = Min(kFoldedChunks, range.count - done);
       const Size bytes = static_cast<Size>(count) * kChunkBytes;
-      if (BufFileRead(spool->values, chunks.data(), bytes) != bytes) cut_short();
+      read_at(*spool->values, (first + done) * kChunkBytes, chunks.data(), bytes);
       unite(range.bits + static_cast<Size>(done) * kChunkBytes, {chunks.data(), bytes});
       done += count;
     }
@@ -217,9 +253,9 @@ SourceSpool *open_spool(Normalization normalization, int32 chunks, bool outlives
   if (chunks != 0 && chunks <= chunks_at_once())
     spool->bits = static_cast<uint8 *>(allocate_bits(static_cast<Size>(chunks) * kChunkBytes));
   if (chunks == 0) initHyperLogLog(&spool->different, kRegisterBits);
-  spool->log2_parts = log2_parts();
   spool->pending_most =
       Min(kMostPending, static_cast<size_t>(maintenance_work_mem) * 1024 / 8 / sizeof(Digest));
+  spool->log2_parts = log2_parts(spool->pending_most);
   spool->pending = static_cast<Digest *>(palloc(spool->pending_most * sizeof(Digest)));
   spool->ordered = static_cast<Digest *>(palloc(spool->pending_most * sizeof(Digest)));
   MemoryContextSwitchTo(caller);
@@ -227,9 +263,10 @@ SourceSpool *open_spool(Normalization normalization, int32 chunks, bool outlives
 }
 
 void close_spool(SourceSpool *spool) {
+  // Where making one failed, those from it on were not made.
   for (int part = 0; spool->parts != nullptr && part < 1 << spool->log2_parts; ++part)
-    if (spool->parts[part] != nullptr) BufFileClose(spool->parts[part]);
-  if (spool->values != nullptr) BufFileClose(spool->values);
+    if (spool->parts[part].file > 0) FileClose(spool->parts[part].file);
+  if (spool->values != nullptr && spool->values->file > 0) FileClose(spool->values->file);
   MemoryContextDelete(spool->context);
 }
 
@@ -254,16 +291,16 @@ void spool_value(SourceSpool *spool, const ValueView &value, const char *filter)
     return;
   }
   if (spool->values == nullptr) {
-    MemoryContext caller = MemoryContextSwitchTo(spool->context);
-    spool->values = make_file(spool);
-    MemoryContextSwitchTo(caller);
+    spool->values =
+        static_cast<SpoolFile *>(MemoryContextAllocZero(spool->context, sizeof(SpoolFile)));
+    *spool->values = make_file(spool);
   }
   for (int32 first = 0; first < spool->chunks; first += kFoldedChunks) {
     CHECK_FOR_INTERRUPTS();
     std::array<uint8, kFoldedChunks * kChunkBytes> folded{};
     const int32 count = Min(kFoldedChunks, spool->chunks - first);
     fold_part(value, factor, first, count, folded.data());
-    BufFileWrite(spool->values, folded.data(), static_cast<Size>(count) * kChunkBytes);
+    append(spool->values, folded.data(), static_cast<Size>(count) * kChunkBytes);
   }
   ++spool->values_count;
 }

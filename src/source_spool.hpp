@@ -17,8 +17,8 @@ struct SourceSpool;
 
 // An empty spool for a filter of `chunks` chunks; 0 where their number is to be decided by what the
 // source yields. It uses maintenance_work_mem at most, and beyond it 16 bytes of temporary file a
-// name. One that `outlives_transaction` has to be closed by whoever opened it, after an error too;
-// any other goes with the transaction.
+// name. One that `outlives_transaction` has to be closed by whoever opened it, after an error too
+// (which raises none); any other goes with the transaction.
 SourceSpool *open_spool(Normalization normalization, int32 chunks, bool outlives_transaction);
 void close_spool(SourceSpool *spool);
 
