@@ -342,6 +342,7 @@ void open_journal(Rebuild *rebuild) {
   const auto open = [&] {
     const OpenFilter filter = open_filter(rebuild->relid, ShareRowExclusiveLock, ACL_NO_RIGHTS);
     Settings settings = filter.settings();
+    require_one_index(filter);
     close_filter(filter);
     if (settings.chunks != rebuild->old_chunks || settings.normalization != rebuild->normalization)
       made_anew(*rebuild);
@@ -362,6 +363,7 @@ void open_journal(Rebuild *rebuild) {
 Settings settings_meanwhile(const Rebuild &rebuild, LOCKMODE mode) {
   const OpenFilter filter = open_filter(rebuild.relid, mode, ACL_NO_RIGHTS);
   const Settings settings = filter.settings();
+  if (mode != AccessShareLock) require_one_index(filter);
   close_filter(filter);
   if (settings.journal != rebuild.journal) made_anew(rebuild);
   return settings;
