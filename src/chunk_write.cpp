@@ -8,14 +8,20 @@
 namespace bloomfilter {
 namespace {
 
-// The primary key's entry for a row version that is not HOT.
-void insert_index_entry(Relation relation, const Shape &shape, HeapTuple tuple, int32 chunk) {
-  Relation index = index_open(shape.index, RowExclusiveLock);
-  Datum values[1] = {Int32GetDatum(chunk)};
-  bool nulls[1] = {false};
-  index_insert(index, values, nulls, &tuple->t_self, relation, UNIQUE_CHECK_YES, true,
-               BuildIndexInfo(index));
-  index_close(index, RowExclusiveLock);
+// The entries of a row version that is not HOT: of the primary key, and of a copy that REINDEX
+// CONCURRENTLY is making or removing, as soon and as long as that takes them. It waits for whoever
+// has the table locked before it counts on them.
+void insert_index_entries(Relation relation, HeapTuple tuple, int32 chunk) {
+  const List *indexes = RelationGetIndexList(relation);
+  for (int i = 0; i < list_length(indexes); ++i) {
+    Relation index = index_open(list_nth_oid(indexes, i), RowExclusiveLock);
+    Datum values[1] = {Int32GetDatum(chunk)};
+    bool nulls[1] = {false};
+    if (index->rd_index->indisready)
+      index_insert(index, values, nulls, &tuple->t_self, relation, UNIQUE_CHECK_YES, true,
+                   BuildIndexInfo(index));
+    index_close(index, RowExclusiveLock);
+  }
 }
 
 [[noreturn]] void cannot_change(const OpenFilter &filter, int32 chunk, TM_Result result) {
@@ -116,7 +122,7 @@ void write_in_place(Relation relation, const Shape &shape, const ChunkRow &row, 
   const char *end = write_fragments(
       target, bits, static_cast<Size>(reinterpret_cast<char *>(target.data()) - page), fragments);
   LockBuffer(row.buffer, BUFFER_LOCK_EXCLUSIVE);
-  START_CRIT_SECTION();
+  start_critical_section();
   std::ranges::copy(bits, target.begin());
   MarkBufferDirty(row.buffer);
   if (RelationNeedsWAL(relation)) {
@@ -127,7 +133,7 @@ void write_in_place(Relation relation, const Shape &shape, const ChunkRow &row, 
     const XLogRecPtr end_of_record = XLogInsert(RM_GENERIC_ID, 0);
     PageSetLSN(page, end_of_record);
   }
-  END_CRIT_SECTION();
+  end_critical_section();
   LockBuffer(row.buffer, BUFFER_LOCK_UNLOCK);
 }
 
@@ -138,7 +144,7 @@ bool replace_version(const OpenFilter &filter, int32 chunk, HeapTuple *changed) 
       compat_heap_update(filter.relation, &old, *changed, GetCurrentCommandId(true), &failure);
   if (result == TM_Ok) {
     if (!HeapTupleIsHeapOnly(*changed)) {
-      insert_index_entry(filter.relation, filter.table->shape, *changed, chunk);
+      insert_index_entries(filter.relation, *changed, chunk);
       // The index knows of each version that this transaction makes, and would be asked for all.
       remember_place(filter.relation, filter.table, chunk, (*changed)->t_self);
     }

@@ -22,6 +22,23 @@ namespace bloomfilter {
 #define ereturn(context, value, ...) ereport(ERROR, __VA_ARGS__)
 #endif
 
+// As HOLD_INTERRUPTS, START_CRIT_SECTION and their ends, which increment a volatile: C++20
+// deprecates that, and clang warns of it.
+inline void hold_interrupts() {
+  InterruptHoldoffCount = InterruptHoldoffCount + 1;
+}
+inline void resume_interrupts() {
+  Assert(InterruptHoldoffCount > 0);
+  InterruptHoldoffCount = InterruptHoldoffCount - 1;
+}
+inline void start_critical_section() {
+  CritSectionCount = CritSectionCount + 1;
+}
+inline void end_critical_section() {
+  Assert(CritSectionCount > 0);
+  CritSectionCount = CritSectionCount - 1;
+}
+
 // byteain: false where `context` took a soft error.
 inline bool compat_byteain(char *text, [[maybe_unused]] struct Node *context, Datum *bytes) {
 #if PG_VERSION_NUM >= 160000

@@ -53,6 +53,15 @@ Problem damaged(const char *detail) {
   pg_unreachable();
 }
 
+bool is_guard_name(const char *name) {
+  return std::strcmp(name, kGuardTrigger) == 0 || std::strcmp(name, kTruncateTrigger) == 0;
+}
+
+// Whether a trigger is somebody's own, not a foreign key's, and fires after the event.
+bool fires_after(const Trigger &trigger) {
+  return !trigger.tgisinternal && TRIGGER_FOR_AFTER(trigger.tgtype);
+}
+
 // The trigger of that name that runs bloom_guard, or null; among a copy of the relation's
 // triggers, since every look into a catalogue may bring news on which the server builds the
 // relation's own ones anew.
@@ -130,20 +139,60 @@ Problem columns_problem(Relation relation, Shape *shape) {
   return {};
 }
 
-Problem index_problem(Relation relation, Shape *shape) {
+// What an index is to a filter.
+enum class IndexRole {
+  kPrimaryKey,
+  kUnfinished,  // a copy of it that REINDEX CONCURRENTLY is making, or removing, or has left behind
+  kOther,
+};
+
+IndexRole role_of(Oid relid, AttrNumber chunk_attribute) {
+  Relation index = index_open(relid, AccessShareLock);
+  const FormData_pg_index *form = index->rd_index;
+  const bool same_key = form->indisunique && form->indnatts == 1 &&
+                        form->indkey.values[0] == chunk_attribute &&
+                        index->rd_rel->relam == BTREE_AM_OID && form->indimmediate &&
+                        heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, nullptr);
+  const IndexRole role = !same_key                                ? IndexRole::kOther
+                         : !form->indisvalid                      ? IndexRole::kUnfinished
+                         : form->indisprimary && form->indisready ? IndexRole::kPrimaryKey
+                                                                  : IndexRole::kOther;
+  index_close(index, AccessShareLock);
+  return role;
+}
+
+// Finds the primary key. Beside it a filter, but not a table that is to become one, may have
+// unfinished copies of it.
+Problem index_problem(Relation relation, bool guarded, Shape *shape) {
   constexpr const char *kExpected =
       "It must have one index, its primary key on \"chunk\", and no other.";
-  List *indexes = RelationGetIndexList(relation);
-  if (list_length(indexes) != 1) return unusable(kExpected);
-  shape->index = linitial_oid(indexes);
-  Relation index = index_open(shape->index, AccessShareLock);
-  const FormData_pg_index *form = index->rd_index;
-  const bool fits = form->indisprimary && form->indisvalid && form->indisready &&
-                    form->indimmediate && form->indnatts == 1 &&
-                    form->indkey.values[0] == shape->chunk_attribute &&
-                    index->rd_rel->relam == BTREE_AM_OID;
-  index_close(index, AccessShareLock);
-  return fits ? Problem{} : unusable(kExpected);
+  const List *indexes = RelationGetIndexList(relation);
+  for (int i = 0; i < list_length(indexes); ++i) {
+    const Oid index = list_nth_oid(indexes, i);
+    switch (role_of(index, shape->chunk_attribute)) {
+      case IndexRole::kPrimaryKey:
+        shape->index = index;
+        break;
+      case IndexRole::kUnfinished:
+        if (guarded) break;
+        [[fallthrough]];
+      case IndexRole::kOther:
+        return unusable(kExpected);
+    }
+  }
+  return OidIsValid(shape->index) ? Problem{} : unusable(kExpected);
+}
+
+// Triggers beside the guards, of which there are none on a table that is to become a filter. One
+// that fires after the event cannot change a row behind the guard's back, and is no matter to
+// checks: pg_repack works by one. Adds would not fire it.
+Problem trigger_problem(const TriggerDesc *triggers, bool guarded) {
+  for (int i = 0; triggers != nullptr && i < triggers->numtriggers; ++i) {
+    const Trigger &trigger = triggers->triggers[i];
+    if (guarded && (is_guard_name(trigger.tgname) || fires_after(trigger))) continue;
+    return unusable("It has other triggers, or a foreign key refers to it.");
+  }
+  return {};
 }
 
 // Checks read heap pages and adds write them without the executor: what the executor would do
@@ -160,16 +209,13 @@ Problem kind_problem(Relation relation, bool guarded) {
     return unusable("It is a partition, or inherits or is inherited.");
   if (form->relrowsecurity) return unusable("It has row-level security.");
   if (relation->rd_rules != nullptr) return unusable("It has rules.");
-  const int triggers = relation->trigdesc == nullptr ? 0 : relation->trigdesc->numtriggers;
-  if (triggers > (guarded ? 2 : 0))
-    return unusable("It has other triggers, or a foreign key refers to it.");
-  return {};
+  return trigger_problem(relation->trigdesc, guarded);
 }
 
 Problem shape_problem(Relation relation, bool guarded, Shape *shape) {
   Problem problem = kind_problem(relation, guarded);
   if (!problem) problem = columns_problem(relation, shape);
-  if (!problem) problem = index_problem(relation, shape);
+  if (!problem) problem = index_problem(relation, guarded, shape);
   return problem;
 }
 
@@ -484,12 +530,86 @@ void require_privileges(Oid relid, AclMode privileges) {
   table->permitted = privileges;
 }
 
+// What to type to be rid of a trigger of the relation.
+const char *drop_trigger_command(Relation relation, const char *name) {
+  return psprintf("drop trigger %s on %s", quote_identifier(name),
+                  quote_qualified_identifier(get_namespace_name(RelationGetNamespace(relation)),
+                                             RelationGetRelationName(relation)));
+}
+
+// And of an index.
+const char *drop_index_command(Relation relation, const char *name) {
+  return psprintf("drop index %s", quote_qualified_identifier(
+                                       get_namespace_name(RelationGetNamespace(relation)), name));
+}
+
+// The first trigger that is no guard, or null.
+const char *other_trigger(Relation relation) {
+  const TriggerDesc *triggers = relation->trigdesc;
+  for (int i = 0; triggers != nullptr && i < triggers->numtriggers; ++i)
+    if (!is_guard_name(triggers->triggers[i].tgname)) return triggers->triggers[i].tgname;
+  return nullptr;
+}
+
+// Adds do not fire triggers, and a rebuild's exchange of files is none of theirs: pg_repack would
+// put a copy without either in the filter's place.
+void require_no_other_trigger(Relation relation) {
+  const char *name = other_trigger(relation);
+  if (likely(name == nullptr)) return;
+  ereport(ERROR,
+          (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+           errmsg("cannot change Bloom filter \"%s\" while it has the trigger \"%s\"",
+                  RelationGetRelationName(relation), name),
+           errdetail("The trigger would not fire."),
+           errhint("Wait until what made it, pg_repack perhaps, has done. If that broke off: %s",
+                   drop_trigger_command(relation, name))));
+}
+
+// The name of an index that is not the primary key, or null.
+const char *unfinished_index(Relation relation, const Shape &shape) {
+  const List *indexes = RelationGetIndexList(relation);
+  for (int i = 0; i < list_length(indexes); ++i)
+    if (list_nth_oid(indexes, i) != shape.index) return get_rel_name(list_nth_oid(indexes, i));
+  return nullptr;
+}
+
+// Whether somebody holds the table as REINDEX CONCURRENTLY does all the while, or vacuum.
+bool is_maintained(Oid relid) {
+  LOCKTAG tag;
+  SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
+  int count;
+  GetLockConflicts(&tag, ShareUpdateExclusiveLock, &count);
+  return count > 0;
+}
+
 }  // namespace
 
 OpenFilter open_filter(Oid relid, LOCKMODE lock, AclMode privileges) {
   Relation relation = require_relation(relid, lock);
   require_privileges(relid, privileges);
-  return {relation, require_filter(relation)};
+  const OpenFilter filter = {relation, require_filter(relation)};
+  if (lock > AccessShareLock) require_no_other_trigger(relation);
+  return filter;
+}
+
+void require_one_index(const OpenFilter &filter) {
+  const char *name = unfinished_index(filter.relation, filter.table->shape);
+  if (name == nullptr) return;
+  ereport(ERROR,
+          (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+           errmsg("Bloom filter \"%s\" has the unfinished index \"%s\"", filter.name(), name),
+           errdetail("REINDEX CONCURRENTLY is making or removing it, or broke off."),
+           errhint("If it broke off: %s", drop_index_command(filter.relation, name))));
+}
+
+const char *leftover_advice(Relation relation, const FilterTable &table) {
+  if (RecoveryInProgress()) return nullptr;
+  if (const char *trigger = other_trigger(relation))
+    return psprintf("no adds while %s has that trigger: %s, unless pg_repack runs",
+                    RelationGetRelationName(relation), drop_trigger_command(relation, trigger));
+  const char *index = unfinished_index(relation, table.shape);
+  if (index == nullptr || is_maintained(table.relid)) return nullptr;
+  return psprintf("a reindex broke off: %s", drop_index_command(relation, index));
 }
 
 OpenFilter open_to_replace(Oid relid, LOCKMODE lock) {
@@ -497,6 +617,7 @@ OpenFilter open_to_replace(Oid relid, LOCKMODE lock) {
   FilterTable *table = entry_of(relid);
   if (!table->valid)
     if (const Problem problem = read_settings(relation, table)) raise(relation, problem);
+  if (lock > AccessShareLock) require_no_other_trigger(relation);
   return {relation, table};
 }
 

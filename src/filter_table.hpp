@@ -115,7 +115,8 @@ struct OpenFilter {
 
 // Locks, checks privileges (all of `privileges`) and reads the settings, in that order. Raises
 // 42P01 where there is no such relation, 42501 without the privilege, 55000 where it is not a
-// filter, XX001 where it is a damaged one.
+// filter, XX001 where it is a damaged one; under a lock beyond a reader's also 55000 where it has
+// somebody else's trigger.
 OpenFilter open_filter(Oid relid, LOCKMODE lock, AclMode privileges);
 inline void close_filter(const OpenFilter &filter) {
   table_close(filter.relation, NoLock);
@@ -124,6 +125,13 @@ inline void close_filter(const OpenFilter &filter) {
 // The same of a filter whose rows are about to be made anew: what they hold now does not matter,
 // nor which of them are missing. Not for reading them by number. Checks no privileges.
 OpenFilter open_to_replace(Oid relid, LOCKMODE lock);
+
+// Raises 55000 where the filter has an index beside its primary key: an exchange of files would
+// leave that one behind, and adds would fail on what is in it.
+void require_one_index(const OpenFilter &filter);
+
+// What to do about what pg_repack or REINDEX CONCURRENTLY has left behind, or null.
+const char *leftover_advice(Relation relation, const FilterTable &table);
 
 // The filter that an open and locked relation is; raises as open_filter.
 FilterTable *require_filter(Relation relation);

@@ -138,7 +138,8 @@ Datum describe(FunctionCallInfo fcinfo, Relation relation, FilterTable *table, i
   };
   values[kFilter] = relid;
   set_text(kStatus, status_of(*table, reading));
-  set_text(kAdvice, advice_on(*table, reading));
+  const char *advice = advice_on(*table, reading);
+  set_text(kAdvice, advice != nullptr ? advice : leftover_advice(relation, *table));
   values[kChunks] = Int32GetDatum(settings.chunks);
   set_text(kNormalization, normalization_name(settings.normalization));
   nulls[kCapacity] = nulls[kSaturation] = settings.capacity == 0;

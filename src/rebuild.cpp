@@ -184,6 +184,7 @@ void begin(Rebuild *rebuild) {
 Settings settings_meanwhile(const Rebuild &rebuild) {
   const OpenFilter filter = open_to_replace(rebuild.relid, ShareRowExclusiveLock);
   const Settings settings = filter.settings();
+  require_one_index(filter);
   close_filter(filter);
   if (settings.chunks != rebuild.old.chunks || settings.normalization != rebuild.old.normalization)
     made_anew(rebuild);

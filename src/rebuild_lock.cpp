@@ -57,10 +57,9 @@ void next_transaction() {
 }
 
 void wait_for_last_commit() {
-  // As HOLD_INTERRUPTS, whose increment of a volatile C++20 deprecates.
-  InterruptHoldoffCount = InterruptHoldoffCount + 1;
+  hold_interrupts();
   SyncRepWaitForLSN(XactLastCommitEnd, true);
-  InterruptHoldoffCount = InterruptHoldoffCount - 1;
+  resume_interrupts();
 }
 
 void pause_for(int64 milliseconds) {
