@@ -203,7 +203,7 @@ create function bloom_value_info(value bloomfilter, out chunks int, out chunk_bi
     out fp_rate float8, out worst_fill float8)
 as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 1000;
 comment on function bloom_value_info(bloomfilter) is
-    'header of a filter, estimated items, fill and measured false-positive rate';
+    'header of a filter, estimated items (twice as many after bloom_grow), fill and measured false-positive rate';
 
 create function bloom_chunks(value bloomfilter, out chunk int, out bits bit(8192))
 returns setof record

@@ -18,7 +18,8 @@ void require_size_arguments(float8 capacity, float8 fp_rate);
 // The chunks of a filter table; raises 54000 where it would need too many.
 int32 table_chunks(float8 capacity, float8 fp_rate);
 
-// The geometry of a filter value; raises 54000 where it would exceed 256 MiB. Remembers the last.
+// The geometry of a filter value; raises 54000 where it would exceed 256 MiB. Remembers
+// the last sixteen.
 Geometry value_geometry_for(float8 capacity, float8 fp_rate);
 
 // What such a table takes on disk, primary key included, before any update.

@@ -65,6 +65,16 @@ void flatten(ExpandedObjectHeader *object, void *result, Size size) {
 
 constexpr ExpandedObjectMethods kExpandedMethods = {flat_size, flatten};
 
+// The value that one of our aggregates hands out expanded, or null. Anybody else's expanded object
+// has other things behind its header, and is for the server to flatten.
+const varlena *expanded_here(Datum value) {
+  if (!VARATT_IS_EXTERNAL_EXPANDED(DatumGetPointer(value))) return nullptr;
+  const ExpandedObjectHeader *object = DatumGetEOHP(value);
+  return object->eoh_methods == &kExpandedMethods
+             ? reinterpret_cast<const ExpandedValue *>(object)->value
+             : nullptr;
+}
+
 varlena *copy_value(const ValueView &view) {
   auto *copy = static_cast<varlena *>(palloc(VARHDRSZ + view.bytes.size()));
   SET_VARSIZE(copy, VARHDRSZ + view.bytes.size());
@@ -167,10 +177,8 @@ int32 size_of(std::span<const uint8> bytes) {
 namespace bloomfilter {
 
 ValueView view_value(Datum value) {
-  const auto *pointer = reinterpret_cast<const varlena *>(DatumGetPointer(value));
-  const varlena *flat = VARATT_IS_EXTERNAL_EXPANDED(pointer)
-                            ? reinterpret_cast<const ExpandedValue *>(DatumGetEOHP(value))->value
-                            : PG_DETOAST_DATUM_PACKED(value);
+  const varlena *flat = expanded_here(value);
+  if (flat == nullptr) flat = PG_DETOAST_DATUM_PACKED(value);
   ValueView view{{}, bytes_of(flat)};
   const FormatError error = read_value(view.bytes, view.header);
   if (error != FormatError::kNone) damaged_value(error);
@@ -423,7 +431,8 @@ BLOOM_SQL_FUNCTION(bloom_fold) {
   return PointerGetDatum(folded);
 }
 
-// bloom_value_info(value) -> record: its header, and what its bits tell.
+// bloom_value_info(value) -> record: its header, and what its bits tell. Of a filter that was grown
+// an item has bits in two chunks (in four after the second time), and counts in each.
 BLOOM_SQL_FUNCTION(bloom_value_info) {
   const ValueView view = value_argument(fcinfo, 0);
   const Header &header = view.header;

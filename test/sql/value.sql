@@ -102,6 +102,14 @@ select items > 50 as many, fill, fp_rate
 from bloom_value_info(overlay(bloom_empty(5)::bytea placing
     decode(repeat('ff', octet_length(bloom_empty(5)::bytea) - 16), 'hex') from 17)::bloomfilter);
 
+-- A grown filter has each item in two chunks, and its value counts it in both.
+select bloom_create('grown', 1000, ready => true, chunks => 128);
+select bloom_add_many('grown', array(select 'u' || i from generate_series(1, 1000) i)) > 0 as added;
+call bloom_grow('grown');
+select (bloom_info('grown')).items between 950 and 1050 as table_items,
+       (bloom_value_info(bloom_value('grown'))).items between 1900 and 2100 as value_items;
+drop table grown;
+
 -- Every way in validates alike.
 create function rejected(bytes bytea) returns text language plpgsql as $$
 declare
@@ -164,6 +172,11 @@ select call, reading(format('select %s from called_none where capacity = 5', cal
        reading(format('select %s from called_none where capacity = 5000', call)) as out_of_line
 from unnest(array['v @> ''ADA''', '''ADA'' <@ v', 'v + ''bob''', 'v | v', 'v = v', 'bloom_fold(v, 1)', 'v::text',
                   'bloom_value_info(v)', 'bloom_value_hash(v)', 'bloom_union_agg(v)']) call;
+-- An expanded object of another type, here an array, is flattened, and is no value.
+create function expanded_array(int[], int) returns bloomfilter language internal immutable as 'array_append';
+select expanded_array('{1,2}', 3) @> 'ada';
+select expanded_array('{1,2}', 3) + 'ada';
+select bloom_union_agg(expanded_array('{1,2}', i)) from generate_series(1, 3) i;
 -- The canary of "none" in every encoding that a server can have, and in no other.
 create function of_encoding(encoding text) returns bytea language sql immutable return (
     select overlay('\x010706000000000100000000000000000000000000000000'::bytea placing substring(
@@ -218,4 +231,4 @@ begin
     end loop;
 end $$;
 drop table kept, shapes, some_names, called_none;
-drop function plain_bits, value_bits, rejected, with_rule, past_validator, reading, of_encoding, foreign_value;
+drop function plain_bits, value_bits, rejected, with_rule, past_validator, reading, expanded_array, of_encoding, foreign_value;
