@@ -1,5 +1,13 @@
 -- The current definition of the extension, edited by hand; the build copies it to
 -- bloomfilter--VERSION.sql. Objects go to the schema that CREATE EXTENSION names.
+--
+-- Others may have made objects in that schema before, and a superuser will call what this makes:
+-- the extension is trusted. So every operator and function of the server is qualified by
+-- pg_catalog: unqualified, one in that schema whose argument types fit better would be taken.
+-- Our own functions cannot be qualified, since the schema is not known here, and need not: each
+-- is named with its exact argument types, and CREATE fails where somebody has one of those. Nor
+-- need the server's types: types are found by name alone, and CREATE EXTENSION runs a script with
+-- pg_catalog searched first. The test hostile_schema shows all three.
 \echo Use "CREATE EXTENSION bloomfilter" to load this file. \quit
 
 -- Chunk level: for hand-written SQL over (chunk, bits) rows
@@ -41,11 +49,11 @@ create operator + (leftarg = bit, rightarg = text, function = bloom_bits_add);
 comment on operator + (bit, text) is 'chunk with the bits of an item set';
 
 create operator @> (leftarg = bit, rightarg = text, function = bloom_bits_contain,
-    commutator = <@, restrict = contsel, join = contjoinsel);
+    commutator = <@, restrict = pg_catalog.contsel, join = pg_catalog.contjoinsel);
 comment on operator @> (bit, text) is 'chunk might contain item; false: definitely not';
 
 create operator <@ (leftarg = text, rightarg = bit, function = bloom_bits_contained,
-    commutator = @>, restrict = contsel, join = contjoinsel);
+    commutator = @>, restrict = pg_catalog.contsel, join = pg_catalog.contjoinsel);
 comment on operator <@ (text, bit) is 'chunk might contain item; false: definitely not';
 
 create function bloom_bits_agg_add(state bit, item text) returns bit
@@ -171,19 +179,19 @@ create operator | (leftarg = bloomfilter, rightarg = bloomfilter, function = blo
 comment on operator | (bloomfilter, bloomfilter) is 'filter with the members of both';
 
 create operator @> (leftarg = bloomfilter, rightarg = text, function = bloom_value_contain,
-    commutator = <@, restrict = contsel, join = contjoinsel);
+    commutator = <@, restrict = pg_catalog.contsel, join = pg_catalog.contjoinsel);
 comment on operator @> (bloomfilter, text) is 'filter might contain item; false: definitely not';
 
 create operator <@ (leftarg = text, rightarg = bloomfilter, function = bloom_value_contained,
-    commutator = @>, restrict = contsel, join = contjoinsel);
+    commutator = @>, restrict = pg_catalog.contsel, join = pg_catalog.contjoinsel);
 comment on operator <@ (text, bloomfilter) is 'filter might contain item; false: definitely not';
 
 create operator = (leftarg = bloomfilter, rightarg = bloomfilter, function = bloom_value_eq,
-    commutator = =, negator = <>, restrict = eqsel, join = eqjoinsel, hashes);
+    commutator = =, negator = <>, restrict = pg_catalog.eqsel, join = pg_catalog.eqjoinsel, hashes);
 comment on operator = (bloomfilter, bloomfilter) is 'same bytes';
 
 create operator <> (leftarg = bloomfilter, rightarg = bloomfilter, function = bloom_value_ne,
-    commutator = <>, negator = =, restrict = neqsel, join = neqjoinsel);
+    commutator = <>, negator = =, restrict = pg_catalog.neqsel, join = pg_catalog.neqjoinsel);
 comment on operator <> (bloomfilter, bloomfilter) is 'not the same bytes';
 
 create operator class bloomfilter_ops default for type bloomfilter using hash as
@@ -366,8 +374,8 @@ select guard.tgrelid::pg_catalog.regclass as filter, info.status, info.advice, i
        info.built_at, info.age, info.items_at_build, info.note
 from pg_catalog.pg_trigger guard
      cross join lateral bloom_info_sampled(guard.tgrelid::pg_catalog.regclass, 256) info
-where guard.tgfoid = 'bloom_guard'::regproc
-  and guard.tgname = 'bloom_filter'
+where guard.tgfoid operator(pg_catalog.=) 'bloom_guard()'::pg_catalog.regprocedure
+  and guard.tgname operator(pg_catalog.=) 'bloom_filter'
   and pg_catalog.has_table_privilege(guard.tgrelid, 'select')
   and info.status is not null;
 comment on view bloom_filters is
