@@ -28,6 +28,21 @@ rollback;
 drop table art;
 select count(*) from q;
 
+-- Its column is text, or what the server itself makes text of without being asked; no cast function of
+-- anybody's is called, whose caller may not call it.
+create type ct as (a text);
+create function ct_text(ct, int, boolean) returns text language plpgsql as 'begin raise notice ''called with %'', $2; return $1.a; end';
+create cast (ct as text) with function ct_text(ct, int, boolean) as implicit;
+select bloom_create('art', 1000, source => 'select row(''x'')::ct');
+select bloom_create('art', 1000, source => 'select row(''x'')::ct::text');
+drop table art;
+drop type ct cascade;
+select bloom_create('art', 1000, source => 'values (''Name''::name)');
+select bloom_might_contain_many('art', '{name,other}');
+call bloom_rebuild('art', 'values (''padded''::char(20))', grace => '0');
+select bloom_might_contain_many('art', '{name,padded}');
+drop table art;
+
 -- It is run once, however little memory there is and however many chunks.
 create function speak(n text) returns text language plpgsql as $$
 begin
@@ -42,6 +57,17 @@ select count(*) from q0 where not bloom_might_contain('once', n);
 call bloom_rebuild('once', 'select speak(n) from q', grace => '0');
 select count(*) from q0 where not bloom_might_contain('once', n);
 drop table once;
+-- A load that fails leaves no file behind, nor does its session lack room for others.
+set temp_file_limit = '304kB';
+select bloom_create('bad', 1e6, chunks => 5003, source => 'select n || i from q, generate_series(1, 10) i');
+select bloom_create('small', 1e6, chunks => 5003, ready => true);
+call bloom_rebuild('small', 'select n || i from q, generate_series(1, 10) i', grace => '0');
+select count(*) as files from pg_ls_tmpdir();
+set work_mem = '64kB';
+select count(*) from (select n || 'a' as sorted from (select n from q limit 6000) q order by 1 offset 0) s;
+reset work_mem;
+reset temp_file_limit;
+drop table small;
 -- What may yield other rows each time.
 select bloom_create('art', 5e6, source => 'select n from q tablesample bernoulli (50)');
 select items between 9000 and 11000 as half from bloom_info('art');

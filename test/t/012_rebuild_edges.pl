@@ -173,6 +173,16 @@ for my $relation ('table changed', 'index changed_pkey')
 	value('drop table changed');
 }
 
+# ---- A source that yields another type than when it was looked at
+
+make('changed');
+value(q{create view names as select username from users limit 10; grant select on names to owner});
+start(q{call bloom_rebuild('changed', 'table names', grace => '2 s', min_share => 0)});
+wait_for_status('changed', 'rebuilding: waiting for sign-ups under way');
+value(q{drop view names; create view names as select bloom_value('f') as taken; grant select on names to owner});
+like(finish(), qr/source of Bloom filter "changed" yields another type than before/, 'is refused');
+value('drop view names; drop table changed');
+
 # ---- A name that is taken for the shadow's
 
 value(q{create table bloom_1_shadow (); create type bloom_2_shadow as (a int)});
