@@ -7,6 +7,7 @@ use Fcntl qw(:flock);
 use Time::HiRes qw(sleep time);
 use Storm;
 use Servers;
+use Checkers;
 
 my %KINDS = (
 	'rebuild' => [ 24, \&rebuild ], 'grow' => [ 5, \&grow ], 'failing source' => [ 7, \&failing_source ],
@@ -80,25 +81,30 @@ sub tidy_up
 		sql($self, 'select bloom_resume($1::regclass)', $suspended);
 		delete $self->{suspended}{$suspended};
 	}
-	my $left = $self->{connection}->selectcol_arrayref(q{
-		select format('drop index if exists %s', indexrelid::regclass) from pg_index
-		where indrelid = $1::regclass and not indisprimary union all
-		select format('drop trigger if exists %I on %s', tgname, tgrelid::regclass) from pg_trigger
-		where tgrelid = $1::regclass and tgname = 'repack_trigger' union all
-		select format('drop table if exists repack.log_%s; drop type if exists repack.pk_%s cascade', $1::regclass::oid, $1::regclass::oid)
-		where exists (select from pg_trigger where tgrelid = $1::regclass and tgname = 'repack_trigger')}, undef, $filter);
-	return unless @$left;
+	return if busy($self) || !@{ leftovers($self->{connection}, $filter) };
+	# The lock that this process holds is shared; what was begun meanwhile has another name.
 	open my $alone, '>>', "$Storm::DIR/lock.$filter.tidy" or die "lock.$filter.tidy: $!";
-	# One of those that run now may be its owner: the lock that this process holds is shared.
 	return unless flock $alone, LOCK_EX | LOCK_NB;
-	return if busy($self, $filter);
-	sql($self, $_) for @$left;
+	sql($self, $_) for @{ leftovers($self->{connection}, $filter) };
 	return;
 }
 
+# The statements that remove what a reindex or a pg_repack that broke off has left of a filter.
+sub leftovers
+{
+	my ($connection, $filter) = @_;
+	return $connection->selectcol_arrayref(q{
+		select format('drop index if exists %s', indexrelid::regclass) from pg_index
+		where indrelid = $1::regclass and not indisprimary union all
+		select unnest(array[format('drop trigger if exists %I on %s', tgname, tgrelid::regclass),
+			format('drop table if exists repack.log_%s', tgrelid), format('drop type if exists repack.pk_%s cascade', tgrelid)])
+		from pg_trigger where tgrelid = $1::regclass and tgname = 'repack_trigger'}, undef, $filter);
+}
+
+# Whether one of those runs now.
 sub busy
 {
-	my ($self, $filter) = @_;
+	my ($self) = @_;
 	return $self->{connection}->selectrow_array(
 		q{select count(*) from pg_stat_activity where pid <> pg_backend_pid()
 		and (application_name = 'pg_repack' or query ~* 'reindex table concurrently' and state = 'active')});
@@ -178,19 +184,11 @@ sub dump_and_restore
 	$copy->do('select bloom_resume($1::regclass)', undef, $filter);
 	for my $block (@blocks)
 	{
-		my @denied = Clients::denied($copy, $filter, $block);
+		my @denied = Checkers::denied($copy, $filter, $block);
 		wrong("a restored filter denies " . @denied . " of $block") if @denied;
 	}
 	$copy->disconnect;
 	sql($self, "drop database $database with (force)");
-	return;
-}
-
-sub wrong
-{
-	my ($what) = @_;
-	open my $file, '>>', "$Storm::DIR/wrong" or die "wrong: $!";
-	append_line($file, sprintf 'at %.3f, %s', time, $what);
 	return;
 }
 

@@ -27,7 +27,7 @@ our %FILTERS = (
 sub state
 {
 	open my $file, '<', "$DIR/state" or die "state: $!";
-	my %state = map { split /=/ } split ' ', scalar <$file>;
+	my %state = map { split /=/, $_, 2 } split ' ', scalar <$file>;
 	$state{standbys} = [ split /,/, $state{standbys} // '' ];
 	return \%state;
 }
@@ -69,6 +69,18 @@ sub append_line
 	die "record: $!" unless defined $written && $written == length($line) + 1;
 	return;
 }
+
+# What ends the storm.
+sub wrong
+{
+	my ($what) = @_;
+	open my $file, '>>', "$DIR/wrong" or die "wrong: $!";
+	append_line($file, sprintf 'at %.3f, %s', time, $what);
+	return;
+}
+
+# An array of names.
+sub literal { return '{' . join(',', @_) . '}' }
 
 sub chance { return rand() < $_[0] }
 sub pick { return $_[ rand @_ ] }
@@ -136,8 +148,7 @@ sub line
 	}
 	while (@{ $of->{open} } >= $self->{block_size})
 	{
-		push @{ $of->{blocks} },
-		  '{' . join(',', splice @{ $of->{open} }, 0, $self->{block_size}) . '}';
+		push @{ $of->{blocks} }, Storm::literal(splice @{ $of->{open} }, 0, $self->{block_size});
 	}
 	return;
 }
@@ -148,7 +159,7 @@ sub literals
 	my ($self, $filter) = @_;
 	my $of = $self->{filters}{$filter};
 	my @rest = (@{ $of->{open} }, grep { $of->{back}{$_}{there} } keys %{ $of->{back} });
-	return @{ $of->{blocks} }, @rest ? '{' . join(',', @rest) . '}' : ();
+	return @{ $of->{blocks} }, @rest ? Storm::literal(@rest) : ();
 }
 
 1;
