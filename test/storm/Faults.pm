@@ -96,9 +96,10 @@ sub leftovers
 	return $connection->selectcol_arrayref(q{
 		select format('drop index if exists %s', indexrelid::regclass) from pg_index
 		where indrelid = $1::regclass and not indisprimary union all
-		select unnest(array[format('drop trigger if exists %I on %s', tgname, tgrelid::regclass),
-			format('drop table if exists repack.log_%s', tgrelid), format('drop type if exists repack.pk_%s cascade', tgrelid)])
-		from pg_trigger where tgrelid = $1::regclass and tgname = 'repack_trigger'}, undef, $filter);
+		select 'drop extension if exists pg_repack cascade'
+		where exists (select from pg_trigger where tgrelid = $1::regclass and tgname = 'repack_trigger')
+			or exists (select from pg_class where relname = format('table_%s', $1::regclass::oid)
+				and relnamespace = to_regnamespace('repack'))}, undef, $filter);
 }
 
 # Whether one of those runs now.

@@ -12,7 +12,8 @@ use utf8;
 use DBI;
 use Time::HiRes qw(sleep time);
 use Exporter 'import';
-our @EXPORT = qw(%FILTERS $DIR state publish connect_to append_line chance pick parent_gone);
+our @EXPORT = qw(%FILTERS $DIR state publish connect_to append_line wrong literal chance pick
+  parent_gone);
 
 our $DIR;
 

@@ -5,6 +5,7 @@ use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::RealBin;
+use DBD::Pg ();
 use Time::HiRes qw(sleep time);
 use Storm;
 use Servers;
@@ -39,7 +40,8 @@ sub announce
 sub standby_ports { return [ map { $Servers::PORTS{$_} } sort keys %role ] }
 sub admin { return connect_to($Servers::PORTS{$primary}, timeout => '60s') }
 
-# A connection to the primary, which may be recovering from a crash.
+# A connection to the primary, which may be recovering from a crash. Recovery fails while its disk is
+# full: then it is started again.
 sub wait_for_primary
 {
 	my $end = time + 90;
@@ -47,6 +49,8 @@ sub wait_for_primary
 	{
 		my $connection = admin();
 		return $connection if $connection;
+		my $postmaster = Servers::postmaster($primary);
+		Servers::start($primary) if !$postmaster || Servers::zombie($postmaster);
 		sleep 0.1;
 	}
 	die "server $primary does not come back";
@@ -62,8 +66,11 @@ sub make_servers
 	$connection->do('set synchronous_commit = local');
 	$connection->do('create database storm');
 	$connection->do(sprintf q{create tablespace space location '%s'}, Servers::small($primary) . '/space');
+	for my $name (sort keys %role)
+	{
+		Servers::follow($name, $primary, $role{$name}, 'copy') or die "server $name does not follow";
+	}
 	$connection = admin();
-	$connection->do('set synchronous_commit = local');
 	$connection->do('create extension bloomfilter');
 	for my $filter (sort keys %Storm::FILTERS)
 	{
@@ -76,10 +83,6 @@ sub make_servers
 				undef, $filter, $of->{capacity}, $of->{normalization});
 		}
 		$connection->do('select bloom_resume($1::regclass, trust_failover => true)', undef, $filter) if $of->{trusting};
-	}
-	for my $name (sort keys %role)
-	{
-		Servers::follow($name, $primary, $role{$name}, 'copy') or die "server $name does not follow";
 	}
 	return;
 }
@@ -227,7 +230,7 @@ sub fail_over
 		$connection->do("rollback prepared '$_'") for @$prepared;
 		for my $filter (grep { $Storm::FILTERS{$_}{trusting} } sort keys %Storm::FILTERS)
 		{
-			$connection->do('select bloom_suspend($1::regclass)', undef, $filter);
+			do_unreplicated($connection, "select bloom_suspend('$filter')");
 		}
 	}
 	for my $filter (sort keys %Storm::FILTERS)
@@ -246,6 +249,23 @@ sub fail_over
 		announce(standbys => [ map { $Servers::PORTS{$_} } $name eq $old ? ($other, $old) : $other ]);
 		add_again($role) if $name eq $other;
 	}
+	return;
+}
+
+# Has a commit not wait for a standby that there is not yet, whatever the code says: it is cancelled
+# while it waits.
+sub do_unreplicated
+{
+	my ($connection, $statement) = @_;
+	my $other = wait_for_primary();
+	$connection->do($statement, { pg_async => DBD::Pg::PG_ASYNC() });
+	until ($connection->pg_ready)
+	{
+		$other->do(q{select pg_cancel_backend(pid) from pg_stat_activity where pid = $1 and wait_event = 'SyncRep'},
+			undef, $connection->{pg_pid});
+		sleep 0.05;
+	}
+	$connection->pg_result;
 	return;
 }
 
