@@ -108,7 +108,7 @@ sub start_child
 	if ($pid) { $children{$pid} = "$name $number"; return }
 	# a sequence of its own for each
 	srand($seed * 1000 + 1 + keys %children);
-	$SIG{TERM} = $SIG{INT} = 'DEFAULT';
+	$SIG{$_} = 'DEFAULT' for qw(TERM INT HUP);
 	open STDOUT, '>', "$Servers::LOGS/$name.$number.log" or die "log: $!";
 	open STDERR, '>&', \*STDOUT or die "log: $!";
 	Storm::set_parent();
@@ -365,7 +365,9 @@ sub finish
 
 use POSIX ();
 $| = 1;
-$SIG{$_} = sub { kill 'KILL', keys %children; exit 143 } for qw(TERM INT HUP);
+# At once, also while the server is waited for; Perl's own handlers would wait too.
+POSIX::sigaction($_, POSIX::SigAction->new(sub { kill 'KILL', keys %children; POSIX::_exit(143) }))
+  for POSIX::SIGTERM(), POSIX::SIGINT(), POSIX::SIGHUP();
 srand $seed;
 make_servers();
 open $told, '>>', "$Storm::DIR/faults.servers" or die "faults.servers: $!";
