@@ -26,6 +26,7 @@ TEXT
 }
 
 MINUTES=10
+LIMIT=900    # a machine that is busy with other things builds slowly
 SEED=
 WITHOUT=()  # kinds of faults that cannot be had here
 

@@ -76,7 +76,7 @@ sub add_some
 			set_mode($self, 'on');
 			$self->{connection}->do("delete from users_$filter where name = \$1", undef, $names[0]);
 			# Time for a rebuild to read its source without the name, while its old bits are there.
-			sleep rand 2 if chance(0.15);
+			sleep rand 2 if chance(0.25);
 		}
 		set_mode($self, 'on');
 		$self->{connection}->do("insert into users_$filter select unnest(\$1::text[])", undef, literal(@names));
