@@ -12,8 +12,8 @@ Builds bloomfilter, installs it into PostgreSQL and runs its tests: the core's u
 (CMake, GoogleTest) and fuzzers (libFuzzer, 10 seconds each), regression tests (pg_regress),
 isolation tests and TAP tests.
 
-  --all   the long tests too, the fuzzers for 10 minutes each, and the unit tests once more
-          under ASan and UBSan: up to 30 minutes instead of 5
+  --all   the long tests too, the fuzzers for 10 minutes each, the unit tests once more under
+          ASan and UBSan, and ten minutes of test/storm.sh: up to 45 minutes instead of 5
 
 The PostgreSQL is the one that $PG_CONFIG or the pg_config in the PATH names, else the newest
 under /usr/lib/postgresql, else Debian's. What is missing is installed with apt-get. Run it as
@@ -21,8 +21,8 @@ root or as a user with sudo; the tests themselves never run as root. Servers run
 folder and listen on a socket there; no other server is touched.
 
 The last line is "N passed, N failed": GoogleTest cases (and what else ctest runs), fuzzers,
-regression tests, isolation specs and TAP files, one each; a step that breaks off counts as one
-failed. The exit code is 0 if something passed and nothing failed.
+regression tests, isolation specs, TAP files and the storm, one each; a step that breaks off counts
+as one failed. The exit code is 0 if something passed and nothing failed.
 TEXT
 }
 
@@ -220,6 +220,17 @@ tap() {
   fi
 }
 
+# storm MINUTES: the promise under random faults. It builds and installs for itself, and leaves its
+# own logs where a "no" was wrong.
+storm() {
+  local since=$SECONDS status=0 log=$LOGS/storm.log
+  # what a step may take, with the time to build it and to end it
+  LIMIT=$((60 * $1 + 900)) run_step storm env "PG_CONFIG=$PG_CONFIG" \
+    bash "$ROOT/test/storm.sh" --minutes "$1" || status=$?
+  tally storm "$((status == 0))" 1 "$since" "$(tail -n 1 "$log")"
+  [ "$status" = 0 ] || show "$log" '' 60
+}
+
 # ---- Steps
 
 # Whether clang links what a fuzzer takes: the place of its runtimes goes by version and machine.
@@ -279,7 +290,10 @@ main() {
     server_suite isolation ISOLATION output_iso/regression.diffs
     tap
   fi
-  if [ "$ALL" = 1 ]; then unit sanitizers -DBLOOM_SANITIZE=ON -DBLOOM_BENCHMARKS=OFF; fi
+  if [ "$ALL" = 1 ]; then
+    unit sanitizers -DBLOOM_SANITIZE=ON -DBLOOM_BENCHMARKS=OFF
+    storm 10
+  fi
   FINISHED=1
 }
 
