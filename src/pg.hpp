@@ -90,6 +90,7 @@ extern "C" {
 #include "utils/tuplestore.h"
 #include "utils/uuid.h"
 #include "utils/varbit.h"
+#include "utils/wait_event.h"
 }
 
 // The head of a function that SQL calls by this very name.

@@ -59,9 +59,11 @@ select count(*) from q0 where not bloom_might_contain('once', n);
 drop table once;
 -- A load that fails leaves no file behind, nor does its session lack room for others.
 set temp_file_limit = '304kB';
+\set VERBOSITY sqlstate
 select bloom_create('bad', 1e6, chunks => 5003, source => 'select n || i from q, generate_series(1, 10) i');
 select bloom_create('small', 1e6, chunks => 5003, ready => true);
 call bloom_rebuild('small', 'select n || i from q, generate_series(1, 10) i', grace => '0');
+\set VERBOSITY default
 select count(*) as files from pg_ls_tmpdir();
 set work_mem = '64kB';
 select count(*) from (select n || 'a' as sorted from (select n from q limit 6000) q order by 1 offset 0) s;
