@@ -50,29 +50,6 @@ void put_away_at_abort(XactEvent event, void *) {
   if (event == XACT_EVENT_ABORT) put_away();
 }
 
-// ---- What it begins with
-
-// About how many items the filter's bits show, from a scan of the table: a row that is damaged or
-// missing, or an index that is, is no reason not to make them anew.
-float8 items_of(const OpenFilter &filter) {
-  Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-  TableScanDesc scan = compat_table_beginscan(filter.relation, snapshot);
-  TupleTableSlot *slot = table_slot_create(filter.relation, nullptr);
-  const Shape &shape = filter.table->shape;
-  float8 items = 0;
-  while (table_scan_getnextslot(scan, ForwardScanDirection, slot)) {
-    CHECK_FOR_INTERRUPTS();
-    HeapTuple tuple = ExecFetchSlotHeapTuple(slot, false, nullptr);
-    if (!holds_chunk(filter.relation, shape, tuple)) continue;
-    const auto set = static_cast<float8>(popcount(chunk_bits(filter.relation, shape, tuple)));
-    items += estimated_items(set, kChunkBits, kTableHashes);
-  }
-  ExecDropSingleTupleTableSlot(slot);
-  table_endscan(scan);
-  UnregisterSnapshot(snapshot);
-  return items;
-}
-
 // ---- What a rebuild cannot be of
 
 bool exists(const char *query) {

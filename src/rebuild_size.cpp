@@ -2,6 +2,9 @@
 
 #include <cmath>
 
+#include "bloomfilter/sizing.hpp"
+#include "chunk_row.hpp"
+#include "popcount.hpp"
 #include "rebuild_size.hpp"
 #include "size_arguments.hpp"
 
@@ -23,6 +26,25 @@ void require_reasonable_size(const Rebuild &rebuild) {
 }
 
 }  // namespace
+
+float8 items_of(const OpenFilter &filter) {
+  Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+  TableScanDesc scan = compat_table_beginscan(filter.relation, snapshot);
+  TupleTableSlot *slot = table_slot_create(filter.relation, nullptr);
+  const Shape &shape = filter.table->shape;
+  float8 items = 0;
+  while (table_scan_getnextslot(scan, ForwardScanDirection, slot)) {
+    CHECK_FOR_INTERRUPTS();
+    HeapTuple tuple = ExecFetchSlotHeapTuple(slot, false, nullptr);
+    if (!holds_chunk(filter.relation, shape, tuple)) continue;
+    const auto set = static_cast<float8>(popcount(chunk_bits(filter.relation, shape, tuple)));
+    items += estimated_items(set, kChunkBits, kTableHashes);
+  }
+  ExecDropSingleTupleTableSlot(slot);
+  table_endscan(scan);
+  UnregisterSnapshot(snapshot);
+  return items;
+}
 
 void size_by_items(Rebuild *rebuild, float8 items) {
   const Settings &old = rebuild->old;
