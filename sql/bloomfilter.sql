@@ -357,12 +357,13 @@ as 'MODULE_PATHNAME' language c stable called on null input parallel safe cost 1
 comment on function bloom_info(regclass) is
     'settings and state of a filter, exact: reads every chunk';
 
+-- Unsafe: it reads in a subtransaction, so that a damaged file of one filter is no error.
 create function bloom_info_sampled(inout filter regclass, sample int, out status text,
     out advice text, out chunks int, out normalization text, out capacity float8, out items float8,
     out saturation float8, out target_fp_rate float8, out fp_rate float8, out fill float8,
     out worst_chunk int, out worst_fill float8, out chunks_read int, out bytes bigint,
     out built_at timestamptz, out age interval, out items_at_build float8, out note text)
-as 'MODULE_PATHNAME' language c stable strict parallel safe cost 1000;
+as 'MODULE_PATHNAME' language c stable strict parallel unsafe cost 1000;
 comment on function bloom_info_sampled(regclass, int) is
     'settings and state of a filter, estimated from that many chunks';
 

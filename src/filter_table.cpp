@@ -496,9 +496,9 @@ void forget_privileges(Datum, CompatSyscacheId, uint32) {
   forget_filter(Datum{0}, InvalidOid);
 }
 
-// Locks the relation and has every change of it that has committed known; null if it is gone.
-Relation lock_relation(Oid relid, LOCKMODE lock) {
-  LockRelationOid(relid, lock);
+// Opens a relation that is locked, with every change of it that has committed known; null if it is
+// gone.
+Relation open_locked(Oid relid) {
   // A lock that the transaction holds already would let a suspension since go by unnoticed.
   AcceptInvalidationMessages();
   // As try_relation_open, but for its second look into the catalogue.
@@ -509,11 +509,27 @@ Relation lock_relation(Oid relid, LOCKMODE lock) {
 
 // The same; raises 42P01 where it is gone.
 Relation require_relation(Oid relid, LOCKMODE lock) {
-  Relation relation = lock_relation(relid, lock);
+  LockRelationOid(relid, lock);
+  Relation relation = open_locked(relid);
   if (relation == nullptr)
     ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
                     errmsg("there is no Bloom filter with OID %u", relid)));
   return relation;
+}
+
+// Locks all that reading the relation and its size locks: false where that would have to wait.
+// Reindexing, for one, locks indexes alone.
+bool try_lock_parts(Relation relation) {
+  ListCell *cell;
+  foreach (cell, RelationGetIndexList(relation))
+    if (!ConditionalLockRelationOid(lfirst_oid(cell), AccessShareLock)) return false;
+  const Oid toast_relid = relation->rd_rel->reltoastrelid;
+  if (!OidIsValid(toast_relid)) return true;
+  if (!ConditionalLockRelationOid(toast_relid, AccessShareLock)) return false;
+  Relation toast = relation_open(toast_relid, NoLock);
+  const bool locked = try_lock_parts(toast);
+  relation_close(toast, NoLock);
+  return locked;
 }
 
 // Asks the catalogue once a role and change, not at every check.
@@ -628,14 +644,23 @@ FilterTable *require_filter(Relation relation) {
   return table;
 }
 
-FilterTable *try_open_filter(Oid relid, Relation *relation, const char **reason) {
-  *relation = lock_relation(relid, AccessShareLock);
+FilterTable *try_open_filter(Oid relid, Relation *relation, Obstacle *obstacle) {
+  constexpr Obstacle kLocked = {"locked", "see pg_locks for who holds the lock"};
+  *relation = nullptr;
+  *obstacle = kLocked;
+  if (!ConditionalLockRelationOid(relid, AccessShareLock)) return nullptr;
+  *obstacle = {};
+  *relation = open_locked(relid);
   if (*relation == nullptr) return nullptr;
-  require_privileges(relid, ACL_SELECT);
+  *obstacle = {"not readable: permission denied", nullptr};
+  if (pg_class_aclmask(relid, GetUserId(), ACL_SELECT, ACLMASK_ALL) == 0) return nullptr;
+  *obstacle = kLocked;
+  if (!try_lock_parts(*relation)) return nullptr;
   Problem problem;
   FilterTable *table = cached_filter(*relation, &problem);
-  *reason = problem.detail;
-  return problem ? nullptr : table;
+  if (!problem) return table;
+  *obstacle = {psprintf("unusable: %s", problem.detail), kMakeAnew};
+  return nullptr;
 }
 
 void null_filter() {

@@ -136,10 +136,19 @@ const char *leftover_advice(Relation relation, const FilterTable &table);
 // The filter that an open and locked relation is; raises as open_filter.
 FilterTable *require_filter(Relation relation);
 
-// As open_filter for reading, which needs SELECT. But a relation that is gone or is no usable
-// filter is no error: null, with the reason in *problem, for a status page. *relation is null where
-// there is none, else to be closed.
-FilterTable *try_open_filter(Oid relid, Relation *relation, const char **problem);
+// Why a filter cannot be read, as a status page shows it, and what to do about it, or null.
+struct Obstacle {
+  const char *status;
+  const char *advice;
+};
+
+inline constexpr const char *kMakeAnew = "make the filter anew from its source";
+
+// As open_filter for reading, for a status page of many filters: waits for nobody's lock, and
+// raises nothing where the relation is locked, may not be read or is no usable filter, but returns
+// null and fills in the obstacle; its status is null where the relation is gone. *relation is to be
+// closed unless it is null.
+FilterTable *try_open_filter(Oid relid, Relation *relation, Obstacle *obstacle);
 
 // Raises 55000: a filter argument that is NULL is a missing filter, not an unknown answer.
 [[noreturn]] void null_filter();

@@ -9,6 +9,7 @@
 #include "filter_table.hpp"
 #include "journal.hpp"
 #include "popcount.hpp"
+#include "size_arguments.hpp"
 #include "standby_wait.hpp"
 
 using namespace bloomfilter;
@@ -26,7 +27,8 @@ struct Reading {
   const char *damage;  // null where all was well
 };
 
-// Reads `sample` chunks, evenly apart, or all; stops at one that is missing.
+// Reads `sample` chunks, evenly apart, or all; stops at one that is missing or holds something
+// else.
 Reading read_chunks(Relation relation, FilterTable *table, int32 sample) {
   const int32 chunks = table->settings.chunks;
   Reading reading{};
@@ -37,7 +39,14 @@ Reading read_chunks(Relation relation, FilterTable *table, int32 sample) {
     const auto chunk = static_cast<int32>(static_cast<int64>(i) * chunks / reading.chunks_read);
     ChunkRow row;
     if (!find_chunk(relation, table, chunk, nullptr, Access::kRead, &row)) {
+      reading.chunks_read = i;
       reading.damage = psprintf("damaged: chunk %d is missing", chunk);
+      return reading;
+    }
+    if (!holds_chunk(relation, table->shape, &row.tuple)) {
+      row.release();
+      reading.chunks_read = i;
+      reading.damage = psprintf("damaged: chunk %d does not hold %d bits", chunk, kChunkBits);
       return reading;
     }
     const auto set = static_cast<float8>(popcount(chunk_bits(relation, table->shape, &row.tuple)));
@@ -69,8 +78,19 @@ const char *status_of(const FilterTable &table, const Reading &reading) {
   return "ready";
 }
 
+// What to do about a table that dead rows have blown up. First what stops nobody: cluster locks
+// everybody out while it runs, and vacuum full does so too and leaves the rows out of order, which
+// makes checks slower.
+const char *advice_on_size(const FilterTable &table, int64 bytes) {
+  if (static_cast<float8>(bytes) <= 2 * table_bytes_on_disk(table.settings.chunks)) return nullptr;
+  return psprintf(
+      "over twice its size when made: call bloom_rebuild, or where checks can wait: cluster %s "
+      "using %s",
+      qualified_name(table.relid), quote_identifier(get_rel_name(table.shape.index)));
+}
+
 // What to do about it, or null.
-const char *advice_on(const FilterTable &table, const Reading &reading) {
+const char *advice_on(const FilterTable &table, const Reading &reading, int64 bytes) {
   const Settings &settings = table.settings;
   const float8 saturation = settings.capacity > 0 ? reading.items / settings.capacity : 0;
   if (reading.damage != nullptr || settings.canary_lost || table.agreement != Agreement::kFull)
@@ -81,7 +101,7 @@ const char *advice_on(const FilterTable &table, const Reading &reading) {
   if (saturation > 1) return "over its capacity: call bloom_rebuild";
   if (saturation > 0.8) return "nearly full: plan a bloom_rebuild";
   if (reading.fp_rate > settings.fp_rate) return "over its rate: call bloom_rebuild";
-  return nullptr;
+  return advice_on_size(table, bytes);
 }
 
 // What cannot be mended, or not told from here, and may surprise; or null.
@@ -138,7 +158,8 @@ Datum describe(FunctionCallInfo fcinfo, Relation relation, FilterTable *table, i
   };
   values[kFilter] = relid;
   set_text(kStatus, status_of(*table, reading));
-  const char *advice = advice_on(*table, reading);
+  const Datum bytes = DirectFunctionCall1(pg_total_relation_size, relid);
+  const char *advice = advice_on(*table, reading, DatumGetInt64(bytes));
   set_text(kAdvice, advice != nullptr ? advice : leftover_advice(relation, *table));
   values[kChunks] = Int32GetDatum(settings.chunks);
   set_text(kNormalization, normalization_name(settings.normalization));
@@ -154,7 +175,7 @@ Datum describe(FunctionCallInfo fcinfo, Relation relation, FilterTable *table, i
   values[kWorstChunk] = Int32GetDatum(reading.worst_chunk);
   values[kWorstFill] = Float8GetDatum(reading.worst_fill);
   values[kChunksRead] = Int32GetDatum(reading.chunks_read);
-  values[kBytes] = DirectFunctionCall1(pg_total_relation_size, relid);
+  values[kBytes] = bytes;
   const Datum built_at = TimestampTzGetDatum(time_t_to_timestamptz(settings.built_at));
   values[kBuiltAt] = built_at;
   values[kAge] = DirectFunctionCall2(
@@ -165,6 +186,41 @@ Datum describe(FunctionCallInfo fcinfo, Relation relation, FilterTable *table, i
     for (Column column : {kItems, kSaturation, kFpRate, kFill, kWorstChunk, kWorstFill})
       nulls[column] = true;
   return make_row(fcinfo, values, nulls);
+}
+
+// The row of a filter of which no more can be known than its status.
+Datum unreadable_row(FunctionCallInfo fcinfo, const Obstacle &obstacle) {
+  Datum values[kColumns] = {};
+  bool nulls[kColumns];
+  for (bool &null : nulls) null = true;
+  nulls[kFilter] = nulls[kStatus] = false;
+  values[kFilter] = PG_GETARG_DATUM(0);
+  values[kStatus] = CStringGetTextDatum(obstacle.status);
+  nulls[kAdvice] = obstacle.advice == nullptr;
+  if (!nulls[kAdvice]) values[kAdvice] = CStringGetTextDatum(obstacle.advice);
+  return make_row(fcinfo, values, nulls);
+}
+
+// The row of bloom_info_sampled; 0 where the filter is gone.
+Datum describe_if_readable(FunctionCallInfo fcinfo) {
+  Relation relation;
+  Obstacle obstacle;
+  FilterTable *table = try_open_filter(PG_GETARG_OID(0), &relation, &obstacle);
+  Datum row = 0;
+  if (table != nullptr)
+    row = describe(fcinfo, relation, table, Max(PG_GETARG_INT32(1), 1));
+  else if (obstacle.status != nullptr)
+    row = unreadable_row(fcinfo, obstacle);
+  if (relation != nullptr) relation_close(relation, NoLock);
+  return row;
+}
+
+// Whether an error tells something of the filter that was being read: not a cancel or shutdown, a
+// lack of memory, or a transaction that has to be begun again.
+bool is_of_filter(int sqlstate) {
+  const int category = ERRCODE_TO_CATEGORY(sqlstate);
+  return category != ERRCODE_OPERATOR_INTERVENTION && category != ERRCODE_INSUFFICIENT_RESOURCES &&
+         category != ERRCODE_TRANSACTION_ROLLBACK;
 }
 
 }  // namespace
@@ -179,26 +235,36 @@ BLOOM_SQL_FUNCTION(bloom_info) {
 }
 
 // bloom_info_sampled(filter regclass, sample int) -> record: the same from `sample` chunks. No
-// error where the filter is unusable, but a row whose status says why; null where it is gone.
+// error, and no waiting for a lock, where the filter cannot be read, but a row whose status says
+// why; null where it is gone. A cancel and the like are errors all the same.
 BLOOM_SQL_FUNCTION(bloom_info_sampled) {
-  Relation relation;
-  const char *problem = nullptr;
-  FilterTable *table = try_open_filter(PG_GETARG_OID(0), &relation, &problem);
-  if (relation == nullptr) PG_RETURN_NULL();
-  Datum row;
-  if (table != nullptr) {
-    row = describe(fcinfo, relation, table, Max(PG_GETARG_INT32(1), 1));
-  } else {
-    // Nothing but the filter and its status: no more can be known.
-    Datum values[kColumns] = {};
-    bool nulls[kColumns];
-    for (bool &null : nulls) null = true;
-    nulls[kFilter] = nulls[kStatus] = nulls[kAdvice] = false;
-    values[kFilter] = ObjectIdGetDatum(RelationGetRelid(relation));
-    values[kStatus] = CStringGetTextDatum(psprintf("unusable: %s", problem));
-    values[kAdvice] = CStringGetTextDatum("make the filter anew from its source");
-    row = make_row(fcinfo, values, nulls);
+  MemoryContext context = CurrentMemoryContext;
+  ResourceOwner owner = CurrentResourceOwner;
+  volatile Datum row = 0;
+  // What a file that is damaged or missing raises would keep all other filters' rows back.
+  BeginInternalSubTransaction(nullptr);
+  MemoryContextSwitchTo(context);
+  PG_TRY();
+  {
+    row = describe_if_readable(fcinfo);
+    ReleaseCurrentSubTransaction();
   }
-  relation_close(relation, NoLock);
+  PG_CATCH();
+  {
+    MemoryContextSwitchTo(context);
+    ErrorData *error = CopyErrorData();
+    FlushErrorState();
+    // Also before an error goes on: whoever catches it knows nothing of this subtransaction, and
+    // would end another (a savepoint around a cancel crashed the server).
+    RollbackAndReleaseCurrentSubTransaction();
+    MemoryContextSwitchTo(context);
+    CurrentResourceOwner = owner;
+    if (!is_of_filter(error->sqlerrcode)) ReThrowError(error);
+    row = unreadable_row(fcinfo, {psprintf("not readable: %s", error->message), kMakeAnew});
+  }
+  PG_END_TRY();
+  MemoryContextSwitchTo(context);
+  CurrentResourceOwner = owner;
+  if (row == 0) PG_RETURN_NULL();
   return row;
 }

@@ -73,6 +73,7 @@ declare
                       float8,numeric,bool,bit,varbit,bytea,_text,interval,timestamptz,anyelement}';
     t text;
     command text;
+    with_type text := '';
 begin
     for command in
         select distinct format(
@@ -110,14 +111,16 @@ begin
                                 t, 'domain ' || t));
     end loop;
     types := array(select 'pg_catalog.' || unnest(types));
+    -- The second time round only what has the new type is still to be made.
     if to_regtype('hostile.bloomfilter') is not null then
         types := types || 'hostile.bloomfilter'::text;
+        with_type := 'hostile';
     end if;
     for command in
         select format('create function hostile.trap(%s, %s) returns pg_catalog.bool language plpgsql as
                        $x$begin perform hostile.spring(%L); return true; end$x$',
                       l, r, 'operator ' || l || ', ' || r)
-        from unnest(types) l, unnest(types) r
+        from unnest(types) l, unnest(types) r where concat_ws('|', l, r) ~ with_type
         union all
         select format('create operator hostile.%s (leftarg = %s, rightarg = %s, function = hostile.trap)',
                       o, l, r)
@@ -125,6 +128,7 @@ begin
              (select name from safe.operators
               union values ('='), ('~'), ('<'), ('-'), ('||')) v (o)
         where (o, l, r) not in (select name, operators.l, operators.r from safe.operators)
+          and concat_ws('|', l, r) ~ with_type
     loop
         perform safe.try(command);
     end loop;
