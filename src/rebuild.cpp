@@ -278,8 +278,9 @@ Settings settings_after(const Rebuild &rebuild, const Settings &before, float8 i
   return settings;
 }
 
-// Exchanges files and settings. Adds are locked out first, for the rest of the journal; checks only
-// for the exchange itself.
+// Exchanges files and settings, with everybody locked out for the rest of the journal, of which
+// little is left, and the exchange. Not with adds locked out first and checks after: a transaction
+// that has checked and is about to add would be in a deadlock with that.
 void swap_in(Rebuild *rebuild, const Shadow &shadow, float8 items) {
   Settings before, after;
   const auto exchange = [&] {
@@ -295,7 +296,7 @@ void swap_in(Rebuild *rebuild, const Shadow &shadow, float8 items) {
     store_settings(rebuild->relid, after, rebuild->caller);
   };
   LockTries tries(rebuild->relid, rebuild->name, AccessExclusiveLock);
-  while (!tries.attempt(ShareRowExclusiveLock, exchange)) {
+  while (!tries.attempt(AccessExclusiveLock, exchange)) {
     tries.pause();
     drain_journal(rebuild, shadow);
   }

@@ -117,7 +117,9 @@ bool LockTries::attempt_in_subtransaction(LOCKMODE mode, void (*work)(void *),
     ErrorData *error = CopyErrorData();
     FlushErrorState();
     RollbackAndReleaseCurrentSubTransaction();
-    if (error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE) ReThrowError(error);
+    if (error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE &&
+        error->sqlerrcode != ERRCODE_T_R_DEADLOCK_DETECTED)
+      ReThrowError(error);
     FreeErrorData(error);
   }
   PG_END_TRY();

@@ -216,6 +216,32 @@ cmp_ok(scalar(() = $told =~ /waiting for process/g), '<=', 2, 'and tells seldom 
 ok($traffic->finish, 'no sign-up failed') or diag($err);
 is(denied('f'), '0', 'and nobody is denied');
 
+# ---- Who checks and adds in one transaction is in no deadlock with a swap
+
+my $both = PostgreSQL::Test::Utils::tempdir() . '/both.sql';
+append_to_file($both, q{
+\set n random(1, 2000000000)
+begin;
+select bloom_might_contain('f', 'both' || :n);
+\sleep 1 ms
+select bloom_add('f', 'both' || :n);
+insert into users values ('both' || :n);
+commit;
+});
+($out, $err) = ('', '');
+$traffic = IPC::Run::start(
+	[ 'pgbench', '-n', '-c', 8, '-j', 2, '-T', 12, '-f', $both, $node->connstr('postgres') ],
+	'>', \$out, '2>', \$err);
+usleep(500_000);
+for (1 .. 5)
+{
+	start(q{call bloom_rebuild('f', 'table users', grace => '0.5 s', min_share => 0)});
+	like(finish(), qr/holds about/, 'a rebuild beside sign-ups that check first');
+}
+ok($traffic->finish, 'no sign-up failed') or diag($err);
+unlike($err, qr/deadlock|aborted/, 'nor was any in a deadlock');
+is(denied('f'), '0', 'and nobody is denied');
+
 # ---- A standby that cannot follow does not stop anybody here
 
 $node->backup('base');
