@@ -90,7 +90,7 @@ const char *advice_on_size(const FilterTable &table, int64 bytes) {
 }
 
 // What to do about it, or null.
-const char *advice_on(const FilterTable &table, const Reading &reading, int64 bytes) {
+const char *advice_on(const FilterTable &table, const Reading &reading) {
   const Settings &settings = table.settings;
   const float8 saturation = settings.capacity > 0 ? reading.items / settings.capacity : 0;
   if (reading.damage != nullptr || settings.canary_lost || table.agreement != Agreement::kFull)
@@ -101,7 +101,7 @@ const char *advice_on(const FilterTable &table, const Reading &reading, int64 by
   if (saturation > 1) return "over its capacity: call bloom_rebuild";
   if (saturation > 0.8) return "nearly full: plan a bloom_rebuild";
   if (reading.fp_rate > settings.fp_rate) return "over its rate: call bloom_rebuild";
-  return advice_on_size(table, bytes);
+  return nullptr;
 }
 
 // What cannot be mended, or not told from here, and may surprise; or null.
@@ -159,8 +159,10 @@ Datum describe(FunctionCallInfo fcinfo, Relation relation, FilterTable *table, i
   values[kFilter] = relid;
   set_text(kStatus, status_of(*table, reading));
   const Datum bytes = DirectFunctionCall1(pg_total_relation_size, relid);
-  const char *advice = advice_on(*table, reading, DatumGetInt64(bytes));
-  set_text(kAdvice, advice != nullptr ? advice : leftover_advice(relation, *table));
+  const char *advice = advice_on(*table, reading);
+  if (advice == nullptr) advice = leftover_advice(relation, *table);
+  if (advice == nullptr) advice = advice_on_size(*table, DatumGetInt64(bytes));
+  set_text(kAdvice, advice);
   values[kChunks] = Int32GetDatum(settings.chunks);
   set_text(kNormalization, normalization_name(settings.normalization));
   nulls[kCapacity] = nulls[kSaturation] = settings.capacity == 0;
