@@ -5,9 +5,15 @@ EXTVERSION = $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" bloomfilter.con
 DATA_built = $(EXTENSION)--$(EXTVERSION).sql
 
 MODULE_big = bloomfilter
-OBJS = $(addprefix src/, module.o normalize.o timeline.o standby_wait.o filter_table.o chunk_row.o \
-  chunk_write.o guard.o probe.o row_writer.o source_spool.o source.o filter_ddl.o create.o info.o bits.o \
-  value.o transfer.o aggregate.o sizing.o journal.o rebuild_lock.o rebuild_shadow.o rebuild_size.o rebuild.o)
+# By floors, from the lowest up: no file includes a header of a later one. docs/architecture.md
+# says what each is for.
+OBJS = $(addsuffix .o, $(addprefix src/, \
+  arguments size_functions item_key canary standby_wait timeline \
+  chunk_functions value value_functions value_aggregate \
+  filter_settings filter_shape chunk_row filter_leftover filter_table chunk_insert chunk_update \
+  filter_ddl rebuild_phase rebuild_journal source_spool source_query \
+  filter_check_add filter_create filter_register filter_state filter_info filter_guard \
+  filter_value rebuild_size rebuild_check rebuild_lock rebuild_shadow rebuild module))
 
 SERVER_INCLUDES = -isystem $(shell $(PG_CONFIG) --includedir-server)
 CXX_STANDARD = -std=gnu++20 -fno-exceptions -fno-rtti

@@ -76,12 +76,12 @@ create aggregate bloom_fp_rate(bits bit) (
 comment on aggregate bloom_fp_rate(bit) is
     'false-positive rate of a filter, read from its chunks: avg((bits set / bits)^7)';
 
--- Normalisation and sizing
+-- Normalization and sizing
 
 create function bloom_normalize(item text, normalization text) returns text
 as 'MODULE_PATHNAME' language c immutable strict parallel safe cost 2;
 comment on function bloom_normalize(text, text) is
-    'key that is hashed for an item under a normalisation: none or lower';
+    'key that is hashed for an item under a normalization: none or lower';
 
 create function bloom_size(capacity float8, fp_rate float8 default 0.01,
     out storage text, out chunks int, out chunk_bits int, out k int, out bytes bigint,

@@ -1,3 +1,4 @@
+
 #include "pg.hpp"
 
 #include <cstring>
@@ -8,17 +9,17 @@ namespace bloomfilter {
 namespace {
 
 // How often a look-up that finds no row is repeated before its absence is believed.
-constexpr int kSelfLooks = 3;
+constexpr int kSnapshotSelfTries = 3;
 
 // Filters of more blocks than this, 8 GB, go without remembered buffers.
 constexpr int32 kMaxRemembered = 1 << 20;
 
 // So many places are remembered at most, 6 MB of them; chunks beyond share theirs.
-constexpr int32 kMaxPlaces = 1 << 20;
+constexpr int32 kMaxLocations = 1 << 20;
 
 // Every so many pins of a remembered buffer one goes the server's way: only that raises the
 // buffer's usage count, and keeps a page that is in use from being evicted.
-constexpr uint32 kPinsAHeat = 8;
+constexpr uint32 kPinsPerUsageBump = 8;
 
 // Where the bits lie in a row of (chunk, bits): behind the header, the number and the two lengths.
 constexpr int kBitsOffset =
@@ -27,14 +28,14 @@ constexpr int kBitsOffset =
 // Pins a block, or returns InvalidBuffer where the heap is shorter. A buffer that still holds the
 // block is there, and saves the look at the file's length and the one in the mapping table:
 // 1.6 us a check against 2.0.
-Buffer pin_block(Relation relation, FilterTable *table, BlockNumber block) {
+Buffer pin_block(Relation relation, RowMap *map, BlockNumber block) {
   Buffer *remembered =
-      static_cast<int64>(block) < table->buffers_length ? &table->buffers[block] : nullptr;
+      static_cast<int64>(block) < map->buffers_length ? &map->buffers[block] : nullptr;
   if (remembered != nullptr && BufferIsValid(*remembered)) {
     // The page's first line and the buffer's descriptor are both far away: to wait for them
     // together takes 0.91 us a check, one after the other 1.02.
     __builtin_prefetch(BufferGetPage(*remembered));
-    if (++table->pins % kPinsAHeat != 0 &&
+    if (++map->pins % kPinsPerUsageBump != 0 &&
         ReadRecentBuffer(compat_locator(relation), MAIN_FORKNUM, block, *remembered))
       return *remembered;
   }
@@ -47,7 +48,7 @@ Buffer pin_block(Relation relation, FilterTable *table, BlockNumber block) {
 // Has the cache lines that hold an item's bits on their way while the row's visibility is being
 // looked at: they lie in memory that nothing else has touched (1.58 us a check without, 1.36
 // with). What it reads of the page unlocked is a guess, and need not be right.
-void fetch_ahead(Page page, OffsetNumber item, const Positions &soon) {
+void fetch_ahead(Page page, OffsetNumber item, const Positions &prefetch) {
   if (item > PageGetMaxOffsetNumber(page)) return;
   ItemId pointer = PageGetItemId(page, item);
   if (ItemIdIsRedirected(pointer)) {
@@ -56,7 +57,7 @@ void fetch_ahead(Page page, OffsetNumber item, const Positions &soon) {
   }
   const char *tuple = static_cast<const char *>(page) + ItemIdGetOffset(pointer);
   __builtin_prefetch(tuple);
-  for (const uint16 position : soon) __builtin_prefetch(tuple + kBitsOffset + position / 8);
+  for (const uint16 position : prefetch) __builtin_prefetch(tuple + kBitsOffset + position / 8);
 }
 
 // The visible row whose line pointer, or HOT chain's root, is `item` of a pinned block. Without
@@ -74,44 +75,44 @@ bool read_line_pointer(Relation relation, BlockNumber block, OffsetNumber item, 
 
 // The chunk's row, if its line pointer or HOT chain's root is `item` of `block`: right only if the
 // row that is found there bears the number.
-bool find_at(Relation relation, FilterTable *table, BlockNumber block, OffsetNumber item,
-             int32 chunk, const Positions *soon, Access access, ChunkRow *row) {
-  row->buffer = pin_block(relation, table, block);
+bool find_at(Relation relation, RowMap *map, BlockNumber block, OffsetNumber item, int32 chunk,
+             const Positions *prefetch, Access access, ChunkRow *row) {
+  row->buffer = pin_block(relation, map, block);
   if (!BufferIsValid(row->buffer)) return false;
   // Without it no dead version would ever leave, and the next update find no room in the page.
   if (access == Access::kWrite) compat_prune(relation, row->buffer);
-  if (soon != nullptr) fetch_ahead(BufferGetPage(row->buffer), item, *soon);
+  if (prefetch != nullptr) fetch_ahead(BufferGetPage(row->buffer), item, *prefetch);
   if (!read_line_pointer(relation, block, item, row)) return false;
-  if (chunk_number(relation, table->shape, &row->tuple) == chunk) return true;
+  if (chunk_number(relation, map->shape, &row->tuple) == chunk) return true;
   row->release();
   return false;
 }
 
 // Rows go in in order, and a HOT update leaves a row's line pointer where it was: so the place
 // can be computed. Measured 0.7-1.0 us against 2.3-3.0 through the index.
-bool find_by_guess(Relation relation, FilterTable *table, int32 chunk, const Positions *soon,
+bool find_by_guess(Relation relation, RowMap *map, int32 chunk, const Positions *prefetch,
                    Access access, ChunkRow *row) {
-  const int32 rows = table->shape.rows_a_page;
+  const int32 rows = map->rows_per_page;
   if (rows == 0) return false;
-  return find_at(relation, table, static_cast<BlockNumber>(chunk / rows),
-                 static_cast<OffsetNumber>(chunk % rows + 1), chunk, soon, access, row);
+  return find_at(relation, map, static_cast<BlockNumber>(chunk / rows),
+                 static_cast<OffsetNumber>(chunk % rows + 1), chunk, prefetch, access, row);
 }
 
 // Where the row was when it was last found through the index: so that rows that are not in order,
-// or have left their place, are found as fast as the others from the second time on.
-bool find_by_memory(Relation relation, FilterTable *table, int32 chunk, const Positions *soon,
+// or have left their location, are found as fast as the others from the second time on.
+bool find_by_memory(Relation relation, RowMap *map, int32 chunk, const Positions *prefetch,
                     Access access, ChunkRow *row) {
-  if (likely(table->places == nullptr)) return false;
-  const ItemPointerData &place = table->places[chunk % table->places_length];
-  if (!ItemPointerIsValid(&place)) return false;
-  return find_at(relation, table, ItemPointerGetBlockNumber(&place),
-                 ItemPointerGetOffsetNumber(&place), chunk, soon, access, row);
+  if (likely(map->locations == nullptr)) return false;
+  const ItemPointerData &location = map->locations[chunk % map->locations_length];
+  if (!ItemPointerIsValid(&location)) return false;
+  return find_at(relation, map, ItemPointerGetBlockNumber(&location),
+                 ItemPointerGetOffsetNumber(&location), chunk, prefetch, access, row);
 }
 
 // The first row of the primary key in `direction`, of those equal to `key` where one is given; in
-// *place what the index says of where it is, and in *chunk of its number, unless that is null.
+// *location what the index says of where it is, and in *chunk of its number, unless that is null.
 bool find_by_index(Relation relation, const Shape &shape, ScanKey key, ScanDirection direction,
-                   Snapshot snapshot, ItemPointerData *place, int32 *chunk, ChunkRow *row) {
+                   Snapshot snapshot, ItemPointerData *location, int32 *chunk, ChunkRow *row) {
   Relation index = index_open(shape.index, AccessShareLock);
   TupleTableSlot *slot = table_slot_create(relation, nullptr);
   const int keys = key == nullptr ? 0 : 1;
@@ -120,10 +121,10 @@ bool find_by_index(Relation relation, const Shape &shape, ScanKey key, ScanDirec
   index_rescan(scan, key, keys, nullptr, 0);
   bool found = false;
   while (!found) {
-    // It is the root of a HOT chain, and soon overwritten by where in that the row is.
+    // It is the root of a HOT chain, and prefetch overwritten by where in that the row is.
     const ItemPointerData *root = index_getnext_tid(scan, direction);
     if (root == nullptr) break;
-    *place = *root;
+    *location = *root;
     found = index_fetch_heap(scan, slot);
   }
   if (found) {
@@ -141,39 +142,38 @@ bool find_by_index(Relation relation, const Shape &shape, ScanKey key, ScanDirec
   return found;
 }
 
-bool find_by_number(Relation relation, FilterTable *table, int32 chunk, Snapshot snapshot,
-                    ChunkRow *row) {
+bool find_by_number(Relation relation, RowMap *map, int32 chunk, Snapshot snapshot, ChunkRow *row) {
   ScanKeyData key;
   ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(chunk));
-  ItemPointerData place;
-  if (!find_by_index(relation, table->shape, &key, ForwardScanDirection, snapshot, &place, nullptr,
+  ItemPointerData location;
+  if (!find_by_index(relation, map->shape, &key, ForwardScanDirection, snapshot, &location, nullptr,
                      row))
     return false;
-  require_number(relation, table->shape, chunk, &row->tuple);
-  remember_place(relation, table, chunk, place);
+  require_number(relation, map->shape, chunk, &row->tuple);
+  remember_location(relation, map, chunk, location);
   return true;
 }
 
-void forget_places(FilterTable *table) {
-  if (table->places != nullptr) pfree(table->places);
-  table->places = nullptr;
-  table->places_length = 0;
+void forget_locations(RowMap *map) {
+  if (map->locations != nullptr) pfree(map->locations);
+  map->locations = nullptr;
+  map->locations_length = 0;
 }
 
 // Makes room to remember the buffers of the relation's pages, unless they are too many. What there
 // is stays.
-void make_room_for_buffers(Relation relation, FilterTable *table) {
+void make_room_for_buffers(Relation relation, RowMap *map) {
   const BlockNumber blocks = RelationGetNumberOfBlocks(relation);
-  const auto length = static_cast<Size>(table->buffers_length);
+  const auto length = static_cast<Size>(map->buffers_length);
   if (blocks <= length || blocks > kMaxRemembered) return;
   auto *buffers = static_cast<Buffer *>(
       MemoryContextAllocZero(TopMemoryContext, sizeof(Buffer) * static_cast<Size>(blocks)));
   if (length > 0) {
-    std::memcpy(buffers, table->buffers, sizeof(Buffer) * length);
-    pfree(table->buffers);
+    std::memcpy(buffers, map->buffers, sizeof(Buffer) * length);
+    pfree(map->buffers);
   }
-  table->buffers = buffers;
-  table->buffers_length = static_cast<int32>(blocks);
+  map->buffers = buffers;
+  map->buffers_length = static_cast<int32>(blocks);
 }
 
 // Where the kilobyte of bits lies in a tuple, counted from its header. False where it holds none of
@@ -205,31 +205,61 @@ Size offset_of_bits(Relation relation, const Shape &shape, HeapTuple tuple) {
 
 }  // namespace
 
-bool find_chunk(Relation relation, FilterTable *table, int32 chunk, const Positions *soon,
+void map_rows(Relation relation, RowMap *map, int32 chunks) {
+  map->chunks = chunks;
+  int32 rows = 0;
+  // The first row of block b is chunk b * rows; the first few blocks may have lost theirs.
+  const BlockNumber blocks = Min(RelationGetNumberOfBlocks(relation), 9);
+  for (BlockNumber block = 1; block < blocks && rows == 0; ++block) {
+    ChunkRow row;
+    row.buffer = ReadBuffer(relation, block);
+    if (!read_line_pointer(relation, block, FirstOffsetNumber, &row)) continue;
+    const int32 first = chunk_number(relation, map->shape, &row.tuple);
+    row.release();
+    const int32 each = first / static_cast<int32>(block);
+    if (each > 0 && each <= MaxHeapTuplesPerPage && first % static_cast<int32>(block) == 0)
+      rows = each;
+  }
+  map->rows_per_page = rows;
+  make_room_for_buffers(relation, map);
+  if (map->locations_length != Min(map->chunks, kMaxLocations)) forget_locations(map);
+}
+
+void remember_location(Relation relation, RowMap *map, int32 chunk,
+                       const ItemPointerData &location) {
+  if (map->locations == nullptr) {
+    const int32 length = Min(map->chunks, kMaxLocations);
+    map->locations = static_cast<ItemPointerData *>(MemoryContextAllocZero(
+        TopMemoryContext, sizeof(ItemPointerData) * static_cast<Size>(length)));
+    map->locations_length = length;
+  }
+  map->locations[chunk % map->locations_length] = location;
+  if (static_cast<int64>(ItemPointerGetBlockNumber(&location)) >= map->buffers_length)
+    make_room_for_buffers(relation, map);
+}
+
+void forget_rows(RowMap *map) {
+  map->rows_per_page = 0;
+  forget_locations(map);
+  if (map->buffers_length > 0) pfree(map->buffers);
+  map->buffers = nullptr;
+  map->buffers_length = 0;
+}
+
+bool find_chunk(Relation relation, RowMap *map, int32 chunk, const Positions *prefetch,
                 Access access, ChunkRow *row) {
-  if (find_by_memory(relation, table, chunk, soon, access, row)) return true;
-  if (find_by_guess(relation, table, chunk, soon, access, row)) return true;
+  if (find_by_memory(relation, map, chunk, prefetch, access, row)) return true;
+  if (find_by_guess(relation, map, chunk, prefetch, access, row)) return true;
   // SnapshotSelf can miss a row whose update, to another page, commits between the look at the
   // old version and the look for the new one: 2 in 370,000 beside such updates. Hence again, and
   // at last under a snapshot that cannot miss; not at first, for in a serializable transaction
   // that one takes predicate locks.
-  for (int look = 0; look < kSelfLooks; ++look)
-    if (find_by_number(relation, table, chunk, SnapshotSelf, row)) return true;
+  for (int tries = 0; tries < kSnapshotSelfTries; ++tries)
+    if (find_by_number(relation, map, chunk, SnapshotSelf, row)) return true;
   Snapshot snapshot = RegisterSnapshot(GetCatalogSnapshot(RelationGetRelid(relation)));
-  const bool found = find_by_number(relation, table, chunk, snapshot, row);
+  const bool found = find_by_number(relation, map, chunk, snapshot, row);
   UnregisterSnapshot(snapshot);
   return found;
-}
-
-ChunkRow require_chunk(const OpenFilter &filter, int32 chunk, const Positions *soon,
-                       Access access) {
-  ChunkRow row;
-  if (unlikely(!find_chunk(filter.relation, filter.table, chunk, soon, access, &row)))
-    ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
-                    errmsg("chunk %d of Bloom filter \"%s\" is missing", chunk, filter.name()),
-                    errhint("Take the answer as \"maybe\", and make the filter anew from its "
-                            "source.")));
-  return row;
 }
 
 bool holds_chunk(Relation relation, const Shape &shape, HeapTuple tuple) {
@@ -237,7 +267,7 @@ bool holds_chunk(Relation relation, const Shape &shape, HeapTuple tuple) {
   return find_bits(relation, shape, tuple, &offset);
 }
 
-ChunkView chunk_bits(Relation relation, const Shape &shape, HeapTuple tuple) {
+ChunkView stored_chunk(Relation relation, const Shape &shape, HeapTuple tuple) {
   return ChunkView(
       reinterpret_cast<const uint8 *>(tuple->t_data) + offset_of_bits(relation, shape, tuple),
       kChunkBytes);
@@ -282,54 +312,14 @@ void require_number(Relation relation, const Shape &shape, int32 chunk, HeapTupl
 
 int32 last_chunk(Relation relation, const Shape &shape) {
   ChunkRow row;
-  ItemPointerData place;
+  ItemPointerData location;
   int32 last;
-  if (!find_by_index(relation, shape, nullptr, BackwardScanDirection, SnapshotSelf, &place, &last,
-                     &row))
+  if (!find_by_index(relation, shape, nullptr, BackwardScanDirection, SnapshotSelf, &location,
+                     &last, &row))
     return -1;
   require_number(relation, shape, last, &row.tuple);
   row.release();
   return last;
-}
-
-void find_row_order(Relation relation, FilterTable *table) {
-  int32 rows = 0;
-  // The first row of block b is chunk b * rows; the first few blocks may have lost theirs.
-  const BlockNumber blocks = Min(RelationGetNumberOfBlocks(relation), 9);
-  for (BlockNumber block = 1; block < blocks && rows == 0; ++block) {
-    ChunkRow row;
-    row.buffer = ReadBuffer(relation, block);
-    if (!read_line_pointer(relation, block, FirstOffsetNumber, &row)) continue;
-    const int32 first = chunk_number(relation, table->shape, &row.tuple);
-    row.release();
-    const int32 each = first / static_cast<int32>(block);
-    if (each > 0 && each <= MaxHeapTuplesPerPage && first % static_cast<int32>(block) == 0)
-      rows = each;
-  }
-  table->shape.rows_a_page = rows;
-  make_room_for_buffers(relation, table);
-  if (table->places_length != Min(table->settings.chunks, kMaxPlaces)) forget_places(table);
-}
-
-void remember_place(Relation relation, FilterTable *table, int32 chunk,
-                    const ItemPointerData &place) {
-  if (table->places == nullptr) {
-    const int32 length = Min(table->settings.chunks, kMaxPlaces);
-    table->places = static_cast<ItemPointerData *>(MemoryContextAllocZero(
-        TopMemoryContext, sizeof(ItemPointerData) * static_cast<Size>(length)));
-    table->places_length = length;
-  }
-  table->places[chunk % table->places_length] = place;
-  if (static_cast<int64>(ItemPointerGetBlockNumber(&place)) >= table->buffers_length)
-    make_room_for_buffers(relation, table);
-}
-
-void forget_row_order(FilterTable *table) {
-  table->shape.rows_a_page = 0;
-  forget_places(table);
-  if (table->buffers_length > 0) pfree(table->buffers);
-  table->buffers = nullptr;
-  table->buffers_length = 0;
 }
 
 }  // namespace bloomfilter

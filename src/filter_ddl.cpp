@@ -1,7 +1,9 @@
+
 #include "pg.hpp"
 
 #include "bloomfilter/layout.hpp"
 #include "filter_ddl.hpp"
+#include "filter_shape.hpp"
 
 namespace bloomfilter {
 namespace {
@@ -16,7 +18,7 @@ constexpr uint16 kSettingsLock = 0x7A00;
 
 }  // namespace
 
-void execute(const char *command) {
+void execute_sql(const char *command) {
   const int result = SPI_execute(command, false, 0);
   if (result < 0) elog(ERROR, "SPI_execute failed: %s", SPI_result_code_string(result));
 }
@@ -24,6 +26,10 @@ void execute(const char *command) {
 const char *qualified_name(Oid relid) {
   return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
                                     get_rel_name(relid));
+}
+
+const char *extension_schema(Oid function) {
+  return quote_identifier(get_namespace_name(get_func_namespace(function)));
 }
 
 void lock_settings(Oid relid) {
@@ -36,18 +42,24 @@ void lock_settings(Oid relid) {
 void store_settings(Oid relid, const Settings &settings, Oid caller) {
   lock_settings(relid);
   const char *name = qualified_name(relid);
-  execute(
+  execute_sql(
       psprintf("create or replace trigger %s before update or delete on %s for each row "
                "execute function %s.bloom_guard(%s)",
                kGuardTrigger, name, extension_schema(caller), settings_arguments(settings)));
-  execute(
+  execute_sql(
       psprintf("create or replace trigger %s before truncate on %s for each statement execute "
                "function %s.bloom_guard()",
                kTruncateTrigger, name, extension_schema(caller)));
-  execute(psprintf("alter table %s enable always trigger %s, enable always trigger %s", name,
-                   kGuardTrigger, kTruncateTrigger));
+  execute_sql(psprintf("alter table %s enable always trigger %s, enable always trigger %s", name,
+                       kGuardTrigger, kTruncateTrigger));
   // What adds rely on from now on is durable with this transaction.
   ForceSyncCommit();
+}
+
+void store_settings_alone(Oid relid, const Settings &settings, Oid caller) {
+  SPI_connect();
+  store_settings(relid, settings, caller);
+  SPI_finish();
 }
 
 void overwrite_settings(Oid relid, const Settings &settings) {
@@ -98,16 +110,28 @@ bool is_subscribed(Oid relid) {
   return subscribed;
 }
 
+void warn_if_subscribed(Oid relid, const Settings &settings) {
+  if (!is_subscribed(relid)) return;
+  ereport(
+      WARNING,
+      (errmsg("a subscription writes to Bloom filter \"%s\"", get_rel_name(relid)),
+       errdetail("Unless the publisher's filter has %d chunks and normalization \"%s\" too, and "
+                 "keeps them, this one denies names.",
+                 settings.chunks, normalization_name(settings.normalization)),
+       errhint("Compare bloom_info on both. Or subscribe to the names, and have a trigger add "
+               "them.")));
+}
+
 void make_chunk_table(const char *quoted_name, const char *options) {
-  execute(
+  execute_sql(
       psprintf("create table %s (chunk pg_catalog.int4 not null, bits pg_catalog.bit(%d) not null) "
                "using heap with (fillfactor = %d)%s",
                quoted_name, kChunkBits, kFillFactor, options));
   // Nobody plans by statistics of random bits, and while analyze gathers them its snapshot keeps
   // adds from being HOT: a million of them, with autovacuum every four seconds, made the table grow
   // by 6.9 %, and now by 0.1.
-  execute(psprintf("alter table %s alter chunk set statistics 0, alter bits set statistics 0",
-                   quoted_name));
+  execute_sql(psprintf("alter table %s alter chunk set statistics 0, alter bits set statistics 0",
+                       quoted_name));
 }
 
 }  // namespace bloomfilter

@@ -4,12 +4,12 @@
 
 #include "pg.hpp"
 
-#include "filter_table.hpp"
+#include "filter_settings.hpp"
 
 namespace bloomfilter {
 
 // Runs a statement; raises whatever it raises.
-void execute(const char *command);
+void execute_sql(const char *command);
 
 // The relation's name, qualified and quoted.
 const char *qualified_name(Oid relid);
@@ -24,6 +24,10 @@ void require_owner(Oid relid);
 // Whether a subscription of this database writes to the relation.
 bool is_subscribed(Oid relid);
 
+// Warns where that is so: what a publisher's filter is cannot be seen here, and only its rows
+// arrive.
+void warn_if_subscribed(Oid relid, const Settings &settings);
+
 // Makes an empty table of chunks under a name that is quoted already, with these words at the end
 // of the statement. Without its primary key: the rows come first.
 void make_chunk_table(const char *quoted_name, const char *options);
@@ -37,9 +41,15 @@ void lock_settings(Oid relid);
 // learns of it through its relation cache. Waits for adds under way, and they for it.
 void store_settings(Oid relid, const Settings &settings, Oid caller);
 
+// The same in an SPI connection of its own.
+void store_settings_alone(Oid relid, const Settings &settings, Oid caller);
+
 // Writes other settings into the guard of a filter, and waits for no add. Under lock_settings, and
 // with no more than AccessShareLock; needs no SPI connection.
 void overwrite_settings(Oid relid, const Settings &settings);
+
+// The extension's schema, quoted; `function` is any function of the extension.
+const char *extension_schema(Oid function);
 
 }  // namespace bloomfilter
 

@@ -1,4 +1,4 @@
-// Every server header, once, as C; and what all files of src/ need to be seen by SQL.
+// Every server header, once, as C. Each file of src/ includes this one first.
 #ifndef BLOOMFILTER_PG_HPP
 #define BLOOMFILTER_PG_HPP
 
@@ -19,7 +19,6 @@ extern "C" {
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
-#include "access/rmgr.h"
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
 #include "access/xloginsert.h"
@@ -92,14 +91,6 @@ extern "C" {
 #include "utils/varbit.h"
 #include "utils/wait_event.h"
 }
-
-// The head of a function that SQL calls by this very name.
-#define BLOOM_SQL_FUNCTION(name)            \
-  extern "C" {                              \
-  PGDLLEXPORT Datum name(PG_FUNCTION_ARGS); \
-  PG_FUNCTION_INFO_V1(name);                \
-  }                                         \
-  Datum name(PG_FUNCTION_ARGS)
 
 #include "compat.hpp"
 

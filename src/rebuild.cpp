@@ -5,23 +5,21 @@
 #include <cmath>
 #include <cstring>
 
-#include "bloomfilter/chunk.hpp"
-#include "bloomfilter/layout.hpp"
-#include "bloomfilter/sizing.hpp"
-#include "chunk_row.hpp"
+#include "arguments.hpp"
+#include "chunk_insert.hpp"
 #include "filter_ddl.hpp"
+#include "filter_leftover.hpp"
 #include "filter_table.hpp"
-#include "journal.hpp"
-#include "popcount.hpp"
+#include "item_key.hpp"
+#include "rebuild_check.hpp"
+#include "rebuild_journal.hpp"
 #include "rebuild_lock.hpp"
+#include "rebuild_phase.hpp"
 #include "rebuild_shadow.hpp"
 #include "rebuild_size.hpp"
-#include "row_writer.hpp"
-#include "size_arguments.hpp"
-#include "source.hpp"
+#include "source_query.hpp"
 
-using namespace bloomfilter;
-
+namespace bloomfilter {
 namespace {
 
 // As long as more entries than this come while the journal is applied, it is applied again before
@@ -40,7 +38,7 @@ constinit Belongings belongings{};
 void put_away() {
   const Belongings ours = belongings;
   belongings = {};
-  if (OidIsValid(ours.relid)) end_rebuild(ours.relid, ours.journal);
+  if (OidIsValid(ours.relid)) unlock_rebuild(ours.relid, ours.journal);
   if (ours.journal != 0) remove_journal(ours.relid, ours.journal);
   if (ours.spool != nullptr) close_spool(ours.spool);
 }
@@ -50,63 +48,6 @@ void put_away_at_abort(XactEvent event, void *) {
   if (event == XACT_EVENT_ABORT) put_away();
 }
 
-// ---- What a rebuild cannot be of
-
-bool exists(const char *query) {
-  const int result = SPI_execute(query, true, 1);
-  if (result != SPI_OK_SELECT) elog(ERROR, "SPI_execute: %s", SPI_result_code_string(result));
-  return SPI_processed > 0;
-}
-
-// A subscriber would not learn of the exchange, and go on with other rows; and what a publisher
-// sends for the rows of before would go into the wrong ones.
-void refuse_replicated(const Rebuild &rebuild) {
-  if (exists(psprintf("select from pg_catalog.pg_publication where puballtables union all "
-                      "select from pg_catalog.pg_publication_rel "
-                      "where prrelid operator(pg_catalog.=) %u::pg_catalog.oid union all "
-                      "select from pg_catalog.pg_publication_namespace "
-                      "where pnnspid operator(pg_catalog.=) %u::pg_catalog.oid",
-                      rebuild.relid, get_rel_namespace(rebuild.relid))))
-    ereport(ERROR,
-            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-             errmsg("Bloom filter \"%s\" is published", rebuild.name),
-             errdetail("Subscribers would not learn of the exchange."),
-             errhint("Take it out of the publication, rebuild it and its subscribers' filters, and "
-                     "publish it again.")));
-  if (is_subscribed(rebuild.relid))
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("Bloom filter \"%s\" is a subscriber's", rebuild.name),
-                    errdetail("What its publisher sends would go into the wrong chunks."),
-                    errhint("Take it out of the subscription first. To keep two filters alike, "
-                            "replicate names instead of chunks.")));
-}
-
-// What a filter that grows must be: as it is, it is what counts.
-void require_growable(const OpenFilter &filter) {
-  if (filter.table->agreement == Agreement::kFull && !filter.settings().canary_lost &&
-      (filter.settings().state != State::kReady || suspension_reason(*filter.table) == nullptr))
-    return;
-  ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                  errmsg("cannot grow Bloom filter \"%s\"", filter.name()),
-                  errdetail("It is %s.", suspension_reason(*filter.table) != nullptr
-                                             ? suspension_reason(*filter.table)
-                                             : "of another normalisation than this server's"),
-                  errhint("Rebuild it from its source.")));
-}
-
-void require_top_level(FunctionCallInfo fcinfo, const char *function) {
-  PreventCommandDuringRecovery(function);
-  const Node *context = fcinfo->context;
-  if (context == nullptr || !IsA(context, CallContext) ||
-      reinterpret_cast<const CallContext *>(context)->atomic)
-    ereport(ERROR, (errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-                    errmsg("%s cannot run inside a transaction block", function),
-                    errdetail("It commits several times."),
-                    errhint("Call it alone, outside a transaction block and a function.")));
-}
-
-// ---- Its steps, in order
-
 void say_phase(const Rebuild &rebuild, Phase phase, const char *message) {
   enter_phase(rebuild.relid, phase);
   ereport(NOTICE, (errmsg("Bloom filter \"%s\": %s", rebuild.name, message)));
@@ -114,8 +55,8 @@ void say_phase(const Rebuild &rebuild, Phase phase, const char *message) {
 
 void take_rebuild_lock(const Rebuild &rebuild) {
   // An add that looks whether a rebuild that broke off still runs is in the way for a moment.
-  for (int look = 0; look < 20; ++look) {
-    if (begin_rebuild(rebuild.relid)) {
+  for (int tries = 0; tries < 20; ++tries) {
+    if (try_lock_rebuild(rebuild.relid)) {
       belongings.relid = rebuild.relid;
       return;
     }
@@ -132,7 +73,7 @@ void take_rebuild_lock(const Rebuild &rebuild) {
 }
 
 // Looks at the filter, and has the second rebuild of it fail.
-void begin(Rebuild *rebuild) {
+void inspect_filter(Rebuild *rebuild) {
   require_owner(rebuild->relid);
   if (rebuild->source != nullptr)
     rebuild->source_rows = require_source(rebuild->source, rebuild->caller);
@@ -146,7 +87,7 @@ void begin(Rebuild *rebuild) {
   refuse_replicated(*rebuild);
   take_rebuild_lock(*rebuild);
   enter_phase(rebuild->relid, Phase::kOpening);
-  rebuild->old_items_shown = items_of(filter);
+  rebuild->old_items_shown = scan_items(filter);
   rebuild->old_items = Max(rebuild->old_items_shown - filter.settings().excess_items, 0.0);
   decide_size(rebuild);
   close_filter(filter);
@@ -161,7 +102,7 @@ void begin(Rebuild *rebuild) {
 Settings settings_meanwhile(const Rebuild &rebuild) {
   const OpenFilter filter = open_to_replace(rebuild.relid, ShareRowExclusiveLock);
   const Settings settings = filter.settings();
-  require_one_index(filter);
+  require_one_index(filter.relation, filter.shape());
   close_filter(filter);
   if (settings.chunks != rebuild.old.chunks || settings.normalization != rebuild.old.normalization)
     made_anew(rebuild);
@@ -183,18 +124,14 @@ void open_journal(Rebuild *rebuild) {
   next_transaction();
 }
 
-void add_to_spool(void *spool, const Digest &digest) {
-  spool_digest(static_cast<SourceSpool *>(spool), digest);
-}
-
 // Runs the source to its end, in a transaction of its own: its tables are not locked longer than
 // that. What was added until then goes with it.
-void read(Rebuild *rebuild) {
+void read_names(Rebuild *rebuild) {
   belongings.spool = open_spool(rebuild->old.normalization, rebuild->chunks, true);
   rebuild->rows = read_source(rebuild->source, rebuild->caller, rebuild->source_rows, rebuild->name,
                               belongings.spool);
-  read_journal(rebuild->relid, belongings.journal, &rebuild->journal_read, add_to_spool,
-               belongings.spool);
+  read_journal(rebuild->relid, belongings.journal, &rebuild->journal_read,
+               [](const Digest &digest) { spool_digest(belongings.spool, digest); });
   if (rebuild->chunks == 0) size_by_items(rebuild, spooled_names(belongings.spool));
   next_transaction();
 }
@@ -205,8 +142,8 @@ void read_old_chunks(const Rebuild &rebuild, const ChunkRange &range) {
   for (int32 i = 0; i < range.count; ++i) {
     CHECK_FOR_INTERRUPTS();
     ChunkRow row = require_chunk(filter, (range.first + i) / 2, nullptr, Access::kRead);
-    const ChunkView bits = chunk_bits(filter.relation, filter.table->shape, &row.tuple);
-    std::memcpy(range.bits + static_cast<Size>(i) * kChunkBytes, bits.data(), kChunkBytes);
+    const ChunkView bits = stored_chunk(filter, &row);
+    std::memcpy(range.bits + chunk_offset(i), bits.data(), kChunkBytes);
     row.release();
   }
   close_filter(filter);
@@ -214,22 +151,8 @@ void read_old_chunks(const Rebuild &rebuild, const ChunkRange &range) {
   UnlockRelationOid(rebuild.relid, AccessShareLock);
 }
 
-void require_enough(const Rebuild &rebuild, float8 items) {
-  if (rebuild.min_share == 0) return;
-  if (rebuild.rows > 0 && items >= rebuild.min_share * rebuild.old_items) return;
-  if (rebuild.rows == 0) items = 0;
-  ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                  errmsg("the source of Bloom filter \"%s\" yields too few names", rebuild.name),
-                  errdetail("It yields about %.0f names; the filter holds about %.0f. Nothing was "
-                            "exchanged.",
-                            items, rebuild.old_items),
-                  errhint("Where so many have left, say min_share => %.2f.",
-                          rebuild.old_items > 0 ? std::floor(100 * items / rebuild.old_items) / 100
-                                                : 0.0)));
-}
-
 // Makes the shadow, with all that was read. Returns about how many items it holds.
-float8 write(const Rebuild &rebuild, Shadow *shadow) {
+float8 write_shadow(const Rebuild &rebuild, Shadow *shadow) {
   *shadow = make_shadow(rebuild.relid, rebuild.chunks);
   Relation relation = table_open(shadow->relid, AccessExclusiveLock);
   float8 items;
@@ -281,7 +204,7 @@ Settings settings_after(const Rebuild &rebuild, const Settings &before, float8 i
 // Exchanges files and settings, with everybody locked out for the rest of the journal, of which
 // little is left, and the exchange. Not with adds locked out first and checks after: a transaction
 // that has checked and is about to add would be in a deadlock with that.
-void swap_in(Rebuild *rebuild, const Shadow &shadow, float8 items) {
+void swap_shadow_in(Rebuild *rebuild, const Shadow &shadow, float8 items) {
   Settings before, after;
   const auto exchange = [&] {
     if (settings_meanwhile(*rebuild).journal != belongings.journal) made_anew(*rebuild);
@@ -313,80 +236,87 @@ void swap_in(Rebuild *rebuild, const Shadow &shadow, float8 items) {
                      errhint("Once every name is in, call bloom_resume.")));
 }
 
-void run(Rebuild *rebuild, int64 grace_milliseconds) {
+void rebuild_filter(Rebuild *rebuild, int64 grace_milliseconds) {
   static constinit bool watches_aborts = false;
   if (!watches_aborts) RegisterXactCallback(put_away_at_abort, nullptr);
   watches_aborts = true;
   SPI_connect_ext(SPI_OPT_NONATOMIC);
-  begin(rebuild);
+  inspect_filter(rebuild);
   open_journal(rebuild);
   if (rebuild->source != nullptr) {
     say_phase(*rebuild, Phase::kWaiting, "waiting for sign-ups under way");
     pause_for(grace_milliseconds);
     next_transaction();
     say_phase(*rebuild, Phase::kReading, "reading the source");
-    read(rebuild);
+    read_names(rebuild);
   }
   say_phase(*rebuild, Phase::kWriting, "writing");
   Shadow shadow;
-  const float8 items = write(*rebuild, &shadow);
+  const float8 items = write_shadow(*rebuild, &shadow);
   for (int drain = 0; drain < kDrains; ++drain)
     if (drain_journal(rebuild, shadow) < kFewEntries) break;
   say_phase(*rebuild, Phase::kSwapping, "swapping");
-  swap_in(rebuild, shadow, items);
+  swap_shadow_in(rebuild, shadow, items);
   put_away();
   wait_for_last_commit();
   ereport(NOTICE, (errmsg("Bloom filter \"%s\" holds about %.0f items in %d chunks", rebuild->name,
                           items, rebuild->chunks)));
-  if (rebuild->source != nullptr) tell_ascii_only(rebuild->old.normalization, rebuild->name);
+  if (rebuild->source != nullptr) notice_ascii_only(rebuild->old.normalization, rebuild->name);
   SPI_finish();
 }
 
 float8 seconds_of(const Interval *interval) {
-  constexpr float8 kSecondsADay = 86400;
+  constexpr float8 kSecondsPerDay = 86400;
   return static_cast<float8>(interval->time) / USECS_PER_SEC +
-         (interval->day + 30.0 * interval->month) * kSecondsADay;
+         (interval->day + 30.0 * interval->month) * kSecondsPerDay;
 }
 
 }  // namespace
+
+extern "C" {
+
 // call bloom_rebuild(filter regclass, source text, capacity float8, fp_rate float8, grace interval,
 // min_share float8): makes a filter anew from what a query yields, beside checks and adds, and
 // loses no add that commits meanwhile. grace is longer than a sign-up takes from its add to the
 // commit of its user; a source that yields fewer names than min_share of what the filter holds is
 // an error.
-BLOOM_SQL_FUNCTION(bloom_rebuild) {
+PG_FUNCTION_INFO_V1(bloom_rebuild);
+Datum bloom_rebuild(PG_FUNCTION_ARGS) {
   require_top_level(fcinfo, "bloom_rebuild()");
   if (PG_ARGISNULL(0)) null_filter();
-  if (PG_ARGISNULL(1))
-    ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("source must not be null")));
   Rebuild rebuild{};
   rebuild.relid = PG_GETARG_OID(0);
   rebuild.caller = fcinfo->flinfo->fn_oid;
-  rebuild.source = text_to_cstring(PG_GETARG_TEXT_PP(1));
+  rebuild.source = text_argument(fcinfo, 1, "source");
   if (!PG_ARGISNULL(2)) rebuild.capacity = PG_GETARG_FLOAT8(2);
   if (!PG_ARGISNULL(3)) rebuild.fp_rate = PG_GETARG_FLOAT8(3);
   require_size_arguments(PG_ARGISNULL(2) ? 1 : rebuild.capacity,
-                         PG_ARGISNULL(3) ? 0.01 : rebuild.fp_rate);
-  const float8 grace = PG_ARGISNULL(4) ? 60 : seconds_of(PG_GETARG_INTERVAL_P(4));
+                         PG_ARGISNULL(3) ? kDefaultFpRate : rebuild.fp_rate);
+  const float8 grace = PG_ARGISNULL(4) ? kDefaultGraceSeconds : seconds_of(PG_GETARG_INTERVAL_P(4));
   if (!(grace >= 0 && grace <= 86400))
     ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                     errmsg("grace must be from 0 to 1 day, not %g seconds", grace)));
-  rebuild.min_share = PG_ARGISNULL(5) ? 0.97 : PG_GETARG_FLOAT8(5);
+  rebuild.min_share = PG_ARGISNULL(5) ? kDefaultMinShare : PG_GETARG_FLOAT8(5);
   if (!(rebuild.min_share >= 0 && rebuild.min_share <= 1))
     ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                     errmsg("min_share must be from 0 to 1, not %g", rebuild.min_share)));
-  run(&rebuild, static_cast<int64>(grace * 1000));
+  rebuild_filter(&rebuild, static_cast<int64>(grace * 1000));
   PG_RETURN_VOID();
 }
 
 // call bloom_grow(filter regclass): twice the chunks and the capacity, without a source; the same
 // members, and about the rate of before until more are added.
-BLOOM_SQL_FUNCTION(bloom_grow) {
+PG_FUNCTION_INFO_V1(bloom_grow);
+Datum bloom_grow(PG_FUNCTION_ARGS) {
   require_top_level(fcinfo, "bloom_grow()");
   if (PG_ARGISNULL(0)) null_filter();
   Rebuild rebuild{};
   rebuild.relid = PG_GETARG_OID(0);
   rebuild.caller = fcinfo->flinfo->fn_oid;
-  run(&rebuild, 0);
+  rebuild_filter(&rebuild, 0);
   PG_RETURN_VOID();
 }
+
+}  // extern "C"
+
+}  // namespace bloomfilter

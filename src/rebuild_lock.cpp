@@ -1,3 +1,4 @@
+
 #include "pg.hpp"
 
 #include <algorithm>
@@ -9,14 +10,14 @@ namespace {
 
 // What patience grows to, by half at each try. Transactions that hold the relation for a third of a
 // second, of twenty clients, let a lock come at the sixth try; at 50 ms it never came.
-constexpr int64 kMostPatience = 1000;
+constexpr int64 kMaxPatience = 1000;
 constexpr int kGiveUpSeconds = 600;
 constexpr int64 kRetryMilliseconds = 1000;
 constexpr int64 kNoticeSeconds = 60;
 
 // Who holds the relation at each of so many looks, which take 2.4 times the patience, does not let
 // go within it. On a busy machine a transaction may take long for being pushed aside.
-constexpr int kLooks = 6;
+constexpr int kLockProbes = 6;
 
 void set_locally(const char *setting, const char *value) {
   set_config_option(setting, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
@@ -73,12 +74,17 @@ void pause_for(int64 milliseconds) {
   }
 }
 
+bool LockTries::attempt(LOCKMODE mode, FunctionRef<void()> work) {
+  holder_ = lasting_holder();
+  return holder_ == 0 && attempt_in_subtransaction(mode, work);
+}
+
 // The process of a transaction that holds the relation in the way of the strongest lock and does
 // not let go of it soon; -1 for a prepared one, 0 for none.
 int LockTries::lasting_holder() const {
   int count;
   VirtualTransactionId *lasting = holders_of(relid_, strongest_, &count);
-  for (int look = 1; look < kLooks && count > 0; ++look) {
+  for (int probe = 1; probe < kLockProbes && count > 0; ++probe) {
     pause_for(patience_ * 2 / 5);
     int now_count;
     const VirtualTransactionId *now = holders_of(relid_, strongest_, &now_count);
@@ -96,8 +102,7 @@ int LockTries::lasting_holder() const {
 
 // The server's own ConditionalLockRelationOid would not do: beside steady traffic a lock that
 // waits for nobody never comes.
-bool LockTries::attempt_in_subtransaction(LOCKMODE mode, void (*work)(void *),
-                                          void *argument) const {
+bool LockTries::attempt_in_subtransaction(LOCKMODE mode, FunctionRef<void()> work) const {
   MemoryContext caller = CurrentMemoryContext;
   ResourceOwner owner = CurrentResourceOwner;
   volatile bool done = false;
@@ -107,7 +112,7 @@ bool LockTries::attempt_in_subtransaction(LOCKMODE mode, void (*work)(void *),
   {
     set_locally("lock_timeout", psprintf(INT64_FORMAT "ms", patience_));
     LockRelationOid(relid_, mode);
-    work(argument);
+    work();
     ReleaseCurrentSubTransaction();
     done = true;
   }
@@ -142,8 +147,8 @@ void LockTries::pause() {
              errdetail("It is held by %s.", describe_holders()),
              errhint("End what holds it, and call the procedure again.")));
   if (holder_ != 0 &&
-      (told_ == 0 || TimestampDifferenceExceeds(told_, now, kNoticeSeconds * 1000))) {
-    told_ = now;
+      (notified_ == 0 || TimestampDifferenceExceeds(notified_, now, kNoticeSeconds * 1000))) {
+    notified_ = now;
     int count;
     holders_of(relid_, strongest_, &count);
     ereport(NOTICE,
@@ -153,7 +158,7 @@ void LockTries::pause() {
                        count, patience_)));
   }
   pause_for(Min(2 * patience_, kRetryMilliseconds));
-  patience_ = Min(patience_ + patience_ / 2, kMostPatience);
+  patience_ = Min(patience_ + patience_ / 2, kMaxPatience);
 }
 
 }  // namespace bloomfilter

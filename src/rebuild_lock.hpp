@@ -4,6 +4,8 @@
 
 #include "pg.hpp"
 
+#include "function_ref.hpp"
+
 namespace bloomfilter {
 
 // Commits, and goes on in a transaction that may write and sees what others commit, whatever the
@@ -28,13 +30,7 @@ class LockTries {
   // Runs work() in a subtransaction that holds `mode`. False where that lock, or one that work()
   // asks for, did not come in time, and where somebody holds the relation in the way of the
   // strongest for longer than anybody should wait: then nothing was done.
-  template <typename Work>
-  bool attempt(LOCKMODE mode, Work work) {
-    holder_ = lasting_holder();
-    if (holder_ != 0) return false;
-    return attempt_in_subtransaction(
-        mode, [](void *argument) { (*static_cast<Work *>(argument))(); }, &work);
-  }
+  bool attempt(LOCKMODE mode, FunctionRef<void()> work);
 
   // After an attempt that failed: tells once a minute who is in the way, and pauses. Raises 55P03
   // after ten minutes.
@@ -42,7 +38,7 @@ class LockTries {
 
  private:
   int lasting_holder() const;
-  bool attempt_in_subtransaction(LOCKMODE mode, void (*work)(void *), void *argument) const;
+  bool attempt_in_subtransaction(LOCKMODE mode, FunctionRef<void()> work) const;
   const char *describe_holders() const;
 
   Oid relid_;
@@ -51,7 +47,7 @@ class LockTries {
   int64 patience_ = kFirstPatience;
   int holder_ = 0;  // 0 nobody; -1 a prepared transaction
   TimestampTz began_ = GetCurrentTimestamp();
-  TimestampTz told_ = 0;
+  TimestampTz notified_ = 0;
 
   static constexpr int64 kFirstPatience = 50;  // milliseconds
 };

@@ -1,3 +1,4 @@
+
 #include "pg.hpp"
 
 #include <utility>
@@ -6,7 +7,7 @@
 #include "bloomfilter/layout.hpp"
 #include "chunk_row.hpp"
 #include "filter_ddl.hpp"
-#include "journal.hpp"
+#include "rebuild_journal.hpp"
 #include "rebuild_shadow.hpp"
 
 namespace bloomfilter {
@@ -38,30 +39,22 @@ Oid filter_index(Oid filter) {
   return index;
 }
 
-// The shadow's rows, which are to be changed.
-struct Target {
-  Relation relation;
-  FilterTable table;
-};
-
 // Sets an item's bits in its row where it lies: no version is made, so that every snapshot, however
 // old, sees the bits, and no row ever leaves its place. Nobody else has the table.
-void add_in_place(void *argument, const Digest &digest) {
-  auto *target = static_cast<Target *>(argument);
-  Relation relation = target->relation;
+void add_in_place(Relation shadow, RowMap *map, const Digest &digest) {
   const Positions positions = positions_of(digest);
-  const int32 chunk = chunk_of(digest, target->table.settings.chunks);
+  const int32 chunk = chunk_of(digest, map->chunks);
   ChunkRow row;
-  if (!find_chunk(relation, &target->table, chunk, &positions, Access::kRead, &row))
+  if (!find_chunk(shadow, map, chunk, &positions, Access::kRead, &row))
     ereport(ERROR,
             (errcode(ERRCODE_DATA_CORRUPTED), errmsg("chunk %d of table \"%s\" is missing", chunk,
-                                                     RelationGetRelationName(relation))));
-  const ChunkView bits = chunk_bits(relation, target->table.shape, &row.tuple);
+                                                     RelationGetRelationName(shadow))));
+  const ChunkView bits = stored_chunk(shadow, map->shape, &row.tuple);
   if (!chunk_contains(bits, positions)) {
     LockBuffer(row.buffer, BUFFER_LOCK_EXCLUSIVE);
-    GenericXLogState *state = GenericXLogStart(relation);
+    GenericXLogState *state = GenericXLogStart(shadow);
     Page page = GenericXLogRegisterBuffer(state, row.buffer, 0);
-    chunk_add(writable_chunk(relation, target->table.shape, row, page), positions);
+    chunk_add(writable_chunk(shadow, map->shape, row, page), positions);
     GenericXLogFinish(state);
     LockBuffer(row.buffer, BUFFER_LOCK_UNLOCK);
   }
@@ -169,19 +162,20 @@ Shadow make_shadow(Oid filter, int32 chunks) {
 }
 
 void index_shadow(const Shadow &shadow, Oid filter) {
-  execute(psprintf("alter table %s add primary key (chunk) using index tablespace %s",
-                   qualified_name(shadow.relid), tablespace_name_of(filter_index(filter))));
+  execute_sql(psprintf("alter table %s add primary key (chunk) using index tablespace %s",
+                       qualified_name(shadow.relid), tablespace_name_of(filter_index(filter))));
 }
 
 int64 apply_journal(const Shadow &shadow, Oid filter, uint32 journal, int64 *position) {
-  Target target{table_open(shadow.relid, RowExclusiveLock), {}};
-  require_filter_shape(target.relation, &target.table.shape);
-  target.table.relid = shadow.relid;
-  target.table.settings.chunks = shadow.chunks;
-  find_row_order(target.relation, &target.table);
-  const int64 entries = read_journal(filter, journal, position, add_in_place, &target);
-  forget_row_order(&target.table);
-  table_close(target.relation, NoLock);
+  Relation relation = table_open(shadow.relid, RowExclusiveLock);
+  RowMap map{};
+  require_filter_shape(relation, &map.shape);
+  map_rows(relation, &map, shadow.chunks);
+  const int64 entries = read_journal(filter, journal, position, [&](const Digest &digest) {
+    add_in_place(relation, &map, digest);
+  });
+  forget_rows(&map);
+  table_close(relation, NoLock);
   return entries;
 }
 

@@ -5,8 +5,6 @@
 
 #include "pg.hpp"
 
-#include "filter_table.hpp"
-
 namespace bloomfilter {
 
 struct Shadow {

@@ -1,18 +1,15 @@
+
 #include "pg.hpp"
 
 #include <cmath>
 
+#include "arguments.hpp"
 #include "bloomfilter/sizing.hpp"
-#include "chunk_row.hpp"
-#include "popcount.hpp"
+#include "chunk_estimate.hpp"
 #include "rebuild_size.hpp"
-#include "size_arguments.hpp"
 
 namespace bloomfilter {
 namespace {
-
-// From this saturation on a filter gets larger unless a capacity is given.
-constexpr float8 kNearlyFull = 0.8;
 
 // Of a filter that would fill the disk by a slip: a capacity with a zero too many.
 void require_reasonable_size(const Rebuild &rebuild) {
@@ -27,22 +24,12 @@ void require_reasonable_size(const Rebuild &rebuild) {
 
 }  // namespace
 
-float8 items_of(const OpenFilter &filter) {
-  Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
-  TableScanDesc scan = compat_table_beginscan(filter.relation, snapshot);
-  TupleTableSlot *slot = table_slot_create(filter.relation, nullptr);
-  const Shape &shape = filter.table->shape;
+float8 scan_items(const OpenFilter &filter) {
   float8 items = 0;
-  while (table_scan_getnextslot(scan, ForwardScanDirection, slot)) {
-    CHECK_FOR_INTERRUPTS();
-    HeapTuple tuple = ExecFetchSlotHeapTuple(slot, false, nullptr);
-    if (!holds_chunk(filter.relation, shape, tuple)) continue;
-    const auto set = static_cast<float8>(popcount(chunk_bits(filter.relation, shape, tuple)));
-    items += estimated_items(set, kChunkBits, kTableHashes);
-  }
-  ExecDropSingleTupleTableSlot(slot);
-  table_endscan(scan);
-  UnregisterSnapshot(snapshot);
+  scan_chunk_rows(filter.relation, [&](HeapTuple tuple) {
+    if (!holds_chunk(filter.relation, filter.shape(), tuple)) return;
+    items += ChunkEstimate(stored_chunk(filter.relation, filter.shape(), tuple)).items();
+  });
   return items;
 }
 

@@ -5,7 +5,7 @@
 #include "pg.hpp"
 
 #include "filter_table.hpp"
-#include "source.hpp"
+#include "source_query.hpp"
 
 namespace bloomfilter {
 
@@ -29,7 +29,7 @@ struct Rebuild {
 
 // About how many items the filter's bits show, from a scan of the table: a row that is damaged or
 // missing, or an index that is, is no reason not to make them anew.
-float8 items_of(const OpenFilter &filter);
+float8 scan_items(const OpenFilter &filter);
 
 // Decides on capacity, rate and chunks as far as can be told before the source is read: chunks
 // stays 0 where its names are to be counted first. Raises 54000 where the filter would become too

@@ -1,3 +1,4 @@
+
 #include "pg.hpp"
 
 extern "C" {
@@ -7,8 +8,10 @@ extern "C" {
 #include <array>
 #include <cstring>
 
-#include "bits_memory.hpp"
-#include "row_writer.hpp"
+#include "bloomfilter/add_queue.hpp"
+#include "chunk_insert.hpp"
+#include "huge_pages.hpp"
+#include "item_key.hpp"
 #include "source_spool.hpp"
 
 namespace bloomfilter {
@@ -42,7 +45,7 @@ struct SourceSpool {
   Digest *pending;
   Digest *ordered;
   size_t pending_count;
-  size_t pending_most;
+  size_t max_pending;
   // Digests in files, one a part; null as long as all are in memory.
   SpoolFile *parts;
   int log2_parts;
@@ -62,12 +65,12 @@ constexpr uint8 kRegisterBits = 14;
 constexpr int64 kCountable = INT64CONST(1) << 30;
 
 // So many that what goes to a part at once is worth a write.
-constexpr int kMostLog2Parts = 8, kFewestLog2Parts = 4;
-constexpr size_t kDigestsAWrite = 256;
+constexpr int kMaxLog2Parts = 8, kMinLog2Parts = 4;
+constexpr size_t kDigestsPerWrite = 256;
 
 // With so many, those of a part find its bits in the processor's cache: 20 M names into 131072
 // chunks take 4 s, and took 5.4 when each was set as it came, its bits fetched ahead.
-constexpr size_t kMostPending = size_t{1} << 22;
+constexpr size_t kMaxPending = size_t{1} << 22;
 
 // Values are folded and written so many chunks at a time.
 constexpr int32 kFoldedChunks = 64;
@@ -81,9 +84,9 @@ int32 chunks_at_once() {
   return Max(maintenance_work_mem / 4 * 3, kFoldedChunks);
 }
 
-int log2_parts(size_t pending_most) {
-  int log2 = kMostLog2Parts;
-  while (log2 > kFewestLog2Parts && pending_most >> log2 < kDigestsAWrite) --log2;
+int log2_parts(size_t max_pending) {
+  int log2 = kMaxLog2Parts;
+  while (log2 > kMinLog2Parts && max_pending >> log2 < kDigestsPerWrite) --log2;
   return log2;
 }
 
@@ -105,7 +108,7 @@ SpoolFile make_file(const SourceSpool *spool) {
   return {OpenTemporaryFile(spool->outlives_transaction), 0};
 }
 
-void append(SpoolFile *file, const void *bytes, Size size) {
+void append_to_file(SpoolFile *file, const void *bytes, Size size) {
   if (size == 0) return;
   errno = 0;
   const auto written =
@@ -145,10 +148,10 @@ void make_parts(SourceSpool *spool) {
 void move_pending(SourceSpool *spool) {
   CHECK_FOR_INTERRUPTS();
   const size_t parts = size_t{1} << spool->log2_parts;
-  std::array<size_t, (size_t{1} << kMostLog2Parts) + 1> starts{};
+  std::array<size_t, (size_t{1} << kMaxLog2Parts) + 1> starts{};
   for (size_t i = 0; i < spool->pending_count; ++i) ++starts[part_of(spool, spool->pending[i]) + 1];
   for (size_t part = 0; part < parts; ++part) starts[part + 1] += starts[part];
-  std::array<size_t, size_t{1} << kMostLog2Parts> next;
+  std::array<size_t, size_t{1} << kMaxLog2Parts> next;
   std::memcpy(next.data(), starts.data(), sizeof next);
   for (size_t i = 0; i < spool->pending_count; ++i)
     spool->ordered[next[part_of(spool, spool->pending[i])]++] = spool->pending[i];
@@ -159,8 +162,8 @@ void move_pending(SourceSpool *spool) {
   } else {
     if (spool->parts == nullptr) make_parts(spool);
     for (size_t part = 0; part < parts; ++part)
-      append(&spool->parts[part], spool->ordered + starts[part],
-             (starts[part + 1] - starts[part]) * sizeof(Digest));
+      append_to_file(&spool->parts[part], spool->ordered + starts[part],
+                     (starts[part + 1] - starts[part]) * sizeof(Digest));
   }
   spool->pending_count = 0;
 }
@@ -194,16 +197,16 @@ void fill_from_values(SourceSpool *spool, const ChunkRange &range) {
     for (int32 done = 0; done < range.count;) {
       CHECK_FOR_INTERRUPTS();
       const int32 count = Min(kFoldedChunks, range.count - done);
-      const Size bytes = static_cast<Size>(count) * kChunkBytes;
+      const Size bytes = chunk_offset(count);
       read_at(*spool->values, (first + done) * kChunkBytes, chunks.data(), bytes);
-      unite(range.bits + static_cast<Size>(done) * kChunkBytes, {chunks.data(), bytes});
+      merge_bits(range.bits + chunk_offset(done), {chunks.data(), bytes});
       done += count;
     }
   }
 }
 
 // Sets the bits of all that was spooled and lies in the range.
-void fill(SourceSpool *spool, const ChunkRange &range) {
+void fill_range(SourceSpool *spool, const ChunkRange &range) {
   const Header header = header_of(spool);
   for (size_t i = 0; i < spool->pending_count; ++i) set_bits(range, header, spool->pending[i]);
   if (spool->parts != nullptr) {
@@ -218,7 +221,7 @@ void fill(SourceSpool *spool, const ChunkRange &range) {
 }
 
 // Hashes what still waits for that, and gives the memory of digests that are in bits or files back.
-void finish(SourceSpool *spool) {
+void finish_spool(SourceSpool *spool) {
   hash_keys(spool);
   if (spool->bits == nullptr && spool->parts == nullptr) return;
   move_pending(spool);
@@ -231,10 +234,7 @@ void finish(SourceSpool *spool) {
 void fold_part(const ValueView &value, int32 factor, int32 first, int32 count, uint8 *target) {
   Header part = value.header;
   part.chunks = count * factor;
-  fold(part,
-       value.bits().subspan(static_cast<Size>(first) * static_cast<Size>(factor) * kChunkBytes,
-                            part.bits_bytes()),
-       count, target);
+  fold(part, value.bits().subspan(chunk_offset(first * factor), part.bits_bytes()), count, target);
 }
 
 }  // namespace
@@ -251,13 +251,13 @@ SourceSpool *open_spool(Normalization normalization, int32 chunks, bool outlives
   spool->outlives_transaction = outlives_transaction;
   // One chunk is one kilobyte, the unit of maintenance_work_mem.
   if (chunks != 0 && chunks <= chunks_at_once())
-    spool->bits = static_cast<uint8 *>(allocate_bits(static_cast<Size>(chunks) * kChunkBytes));
+    spool->bits = static_cast<uint8 *>(allocate_zeroed(chunk_offset(chunks)));
   if (chunks == 0) initHyperLogLog(&spool->different, kRegisterBits);
-  spool->pending_most =
-      Min(kMostPending, static_cast<size_t>(maintenance_work_mem) * 1024 / 8 / sizeof(Digest));
-  spool->log2_parts = log2_parts(spool->pending_most);
-  spool->pending = static_cast<Digest *>(palloc(spool->pending_most * sizeof(Digest)));
-  spool->ordered = static_cast<Digest *>(palloc(spool->pending_most * sizeof(Digest)));
+  spool->max_pending =
+      Min(kMaxPending, static_cast<size_t>(maintenance_work_mem) * 1024 / 8 / sizeof(Digest));
+  spool->log2_parts = log2_parts(spool->max_pending);
+  spool->pending = static_cast<Digest *>(palloc(spool->max_pending * sizeof(Digest)));
+  spool->ordered = static_cast<Digest *>(palloc(spool->max_pending * sizeof(Digest)));
   MemoryContextSwitchTo(caller);
   return spool;
 }
@@ -281,7 +281,7 @@ void spool_name(SourceSpool *spool, std::string_view name) {
 void spool_digest(SourceSpool *spool, const Digest &digest) {
   if (spool->chunks == 0) addHyperLogLog(&spool->different, static_cast<uint32>(digest.lo >> 32));
   spool->pending[spool->pending_count++] = digest;
-  if (spool->pending_count == spool->pending_most) move_pending(spool);
+  if (spool->pending_count == spool->max_pending) move_pending(spool);
 }
 
 void spool_value(SourceSpool *spool, const ValueView &value, const char *filter) {
@@ -300,7 +300,7 @@ void spool_value(SourceSpool *spool, const ValueView &value, const char *filter)
     std::array<uint8, kFoldedChunks * kChunkBytes> folded{};
     const int32 count = Min(kFoldedChunks, spool->chunks - first);
     fold_part(value, factor, first, count, folded.data());
-    append(spool->values, folded.data(), static_cast<Size>(count) * kChunkBytes);
+    append_to_file(spool->values, folded.data(), chunk_offset(count));
   }
   ++spool->values_count;
 }
@@ -314,10 +314,10 @@ float8 spooled_names(SourceSpool *spool) {
 
 float8 write_spooled_rows(Relation relation, SourceSpool *spool, int32 chunks) {
   spool->chunks = chunks;
-  finish(spool);
+  finish_spool(spool);
   if (spool->bits == nullptr)
     return write_rows_by_range(relation, chunks, chunks_at_once(),
-                               [&](const ChunkRange &range) { fill(spool, range); });
+                               [&](const ChunkRange &range) { fill_range(spool, range); });
   const ChunkRange all = {spool->bits, 0, chunks};
   write_rows(relation, all);
   return items_in(all);

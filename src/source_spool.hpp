@@ -7,8 +7,6 @@
 
 #include <string_view>
 
-#include "bloomfilter/add_queue.hpp"
-#include "normalize.hpp"
 #include "value.hpp"
 
 namespace bloomfilter {

@@ -25,7 +25,7 @@ struct ChunkRange {
   // Where a chunk of the filter lies, or null where it is not in the range.
   std::uint8_t *find(const Header &header, std::int32_t chunk) const {
     if (chunk < first || chunk - first >= count) return nullptr;
-    return bits + static_cast<std::size_t>(chunk - first) * header.chunk_bytes();
+    return bits + header.chunk_offset(chunk - first);
   }
 };
 

@@ -50,15 +50,17 @@ inline bool chunk_covers(ChunkView whole, ChunkView part) {
   return missing == 0;
 }
 
-// target |= source.
-inline void chunk_merge(MutableChunkView target, ChunkView source) {
-  for (std::size_t i = 0; i < kChunkBytes; i += sizeof(std::uint64_t)) {
+// target |= source, over as many bytes as source has: a chunk, or many.
+inline void merge_bits(std::uint8_t *target, std::span<const std::uint8_t> source) {
+  std::size_t i = 0;
+  for (; i + sizeof(std::uint64_t) <= source.size(); i += sizeof(std::uint64_t)) {
     std::uint64_t a, b;
-    std::memcpy(&a, &target[i], sizeof a);
-    std::memcpy(&b, &source[i], sizeof b);
+    std::memcpy(&a, target + i, sizeof a);
+    std::memcpy(&b, source.data() + i, sizeof b);
     a |= b;
-    std::memcpy(&target[i], &a, sizeof a);
+    std::memcpy(target + i, &a, sizeof a);
   }
+  for (; i < source.size(); ++i) target[i] |= source[i];
 }
 
 }  // namespace bloomfilter

@@ -52,28 +52,14 @@ constexpr void chunk_add(std::uint8_t *chunk, const ItemBits &item) {
     chunk[item.positions[i] / 8] |= bit_in_byte(item.positions[i]);
 }
 
-// target |= source, over as many bytes as source has.
-inline void unite(std::uint8_t *target, std::span<const std::uint8_t> source) {
-  std::size_t i = 0;
-  for (; i + sizeof(std::uint64_t) <= source.size(); i += sizeof(std::uint64_t)) {
-    std::uint64_t a, b;
-    std::memcpy(&a, target + i, sizeof a);
-    std::memcpy(&b, source.data() + i, sizeof b);
-    a |= b;
-    std::memcpy(target + i, &a, sizeof a);
-  }
-  for (; i < source.size(); ++i) target[i] |= source[i];
-}
-
 // ORs `bits`, of header.chunks chunks, into target's `chunks` chunks, which divide them: chunk c
 // goes to c / (header.chunks / chunks), which is where its items are in a filter of that many.
 inline void fold(const Header &header, std::span<const std::uint8_t> bits, std::int32_t chunks,
                  std::uint8_t *target) {
-  const std::size_t bytes = header.chunk_bytes();
   const std::int32_t group = header.chunks / chunks;
   for (std::int32_t chunk = 0; chunk < header.chunks; ++chunk)
-    unite(target + static_cast<std::size_t>(chunk / group) * bytes,
-          bits.subspan(static_cast<std::size_t>(chunk) * bytes, bytes));
+    merge_bits(target + header.chunk_offset(chunk / group),
+               bits.subspan(header.chunk_offset(chunk), header.chunk_bytes()));
 }
 
 // What a program without PostgreSQL can say of an item.
@@ -119,9 +105,7 @@ class FilterView {
   Answer look(Hasher &hasher, std::string_view key) const {
     ItemBits item;
     if (!item_bits(header_, hasher, key, item)) return Answer::kAskServer;
-    const std::uint8_t *chunk =
-        bits_.data() + static_cast<std::size_t>(item.chunk) * header_.chunk_bytes();
-    return chunk_contains(chunk, item) ? Answer::kMaybe : Answer::kDefinitelyNot;
+    return chunk_contains(bits_.data() + header_.chunk_offset(item.chunk), item) ? Answer::kMaybe : Answer::kDefinitelyNot;
   }
 
   Header header_{};

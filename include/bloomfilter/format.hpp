@@ -35,9 +35,11 @@ struct Header {
 
   constexpr int chunk_bits() const { return 1 << log2_chunk_bits; }
   constexpr std::size_t chunk_bytes() const { return std::size_t{1} << (log2_chunk_bits - 3); }
-  constexpr std::size_t bits_bytes() const {
-    return static_cast<std::size_t>(chunks) * chunk_bytes();
+  // Where a chunk begins, counted in bytes from the first one.
+  constexpr std::size_t chunk_offset(std::int32_t chunk) const {
+    return static_cast<std::size_t>(chunk) * chunk_bytes();
   }
+  constexpr std::size_t bits_bytes() const { return chunk_offset(chunks); }
   constexpr std::size_t value_bytes() const { return kValueHeaderBytes + bits_bytes(); }
   friend bool operator==(const Header &, const Header &) = default;
 };
@@ -71,7 +73,7 @@ consteval std::uint32_t none_canary(std::string_view encoding) {
 }
 inline constexpr std::uint32_t kUtf8Canary = none_canary("UTF8");
 
-// Whether a value of that normalisation can have that canary. `none` has one of the table, `lower`
+// Whether a value of that normalization can have that canary. `none` has one of the table, `lower`
 // none of them: a value whose rule is not the one that it was built by would deny its members.
 constexpr bool canary_fits(Normalization normalization, std::uint32_t canary) {
   bool is_of_none = false;
@@ -85,10 +87,10 @@ enum class FormatError {
   kVersion,        // another version of the format
   kHashes,         // k out of range
   kChunkBits,      // size of a chunk out of range
-  kNormalization,  // a normalisation that this version does not know
+  kNormalization,  // a normalization that this version does not know
   kChunks,         // no chunks, or more bits than kMaxValueBits
   kReserved,       // reserved bytes that are not zero
-  kCanary,         // a canary that no server gives to this normalisation
+  kCanary,         // a canary that no server gives to this normalization
   kLength,         // not as many bytes as the header says
 };
 

@@ -18,6 +18,12 @@ inline constexpr int kChunkBits = 8192;
 inline constexpr int kChunkBytes = kChunkBits / 8;
 inline constexpr int kMinChunkBits = 64;
 
+// Where a chunk of a filter table begins in bits that hold chunks one after the other, in bytes;
+// of as many chunks, how many bytes they take.
+constexpr std::size_t chunk_offset(std::int32_t chunk) {
+  return static_cast<std::size_t>(chunk) * kChunkBytes;
+}
+
 // Bits an item sets in a filter table.
 inline constexpr int kTableHashes = 7;
 inline constexpr int kMaxHashes = 32;

@@ -118,11 +118,11 @@ void try_fold(const FilterView &view, const std::vector<std::string> &items) {
 
 void try_unite(View bits) {
   Bytes united = copy_of(bits);
-  unite(united.data(), united);
+  merge_bits(united.data(), united);
   REQUIRE(std::ranges::equal(united, bits));
   // at an odd address, with all but the last byte
   Bytes shifted(bits.size() + 1);
-  unite(shifted.data() + 1, bits.first(bits.size() - 1));
+  merge_bits(shifted.data() + 1, bits.first(bits.size() - 1));
   REQUIRE(std::equal(bits.begin(), bits.end() - 1, shifted.begin() + 1));
   REQUIRE(count_bits(shifted) == count_bits(bits.first(bits.size() - 1)));
 }
@@ -161,7 +161,7 @@ void try_add(const FilterView &view, const std::vector<std::string> &items) {
   REQUIRE(queued == one_by_one);
   head.insert(head.end(), tail.begin(), tail.end());
   REQUIRE(head == one_by_one);
-  unite(queued.data(), view.bits());
+  merge_bits(queued.data(), view.bits());
   REQUIRE(queued == one_by_one);
   const Bytes value = with_header(header, one_by_one);
   FilterView filled;

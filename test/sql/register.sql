@@ -26,7 +26,7 @@ select bloom_register('dropped', 'lower', 1000);
 select bloom_add('dropped', 'ada'), bloom_might_contain('dropped', 'ada'),
        bloom_might_contain('dropped', 'bob');
 
--- A known name that is denied: other normalisation, other layout.
+-- A known name that is denied: other normalization, other layout.
 select chunk_table('other', 128);
 update other set bits = bits + 'ada' where chunk = bloom_chunk('ada', 128);
 select bloom_register('other', 'none', known => '{Ada}');

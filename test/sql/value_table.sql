@@ -51,12 +51,12 @@ insert into by_hand select * from bloom_chunks((select bloom_value('added')));
 select bloom_register('by_hand', 'lower', 100000, known => array['name1', 'Žofie50']);
 select different('added', 'by_hand') as by_hand, bloom_might_contain('by_hand', 'NAME7') as member,
        bloom_might_contain('by_hand', 'nobody') as other;
--- All shapes of a table: normalisation none.
+-- All shapes of a table: normalization none.
 select bloom_create('none', 1000, normalization => 'none', source => $$values ('Ada'), ('Žofie')$$);
 select v @> 'Ada' as ada, v @> 'ada' as lower, v @> 'Žofie' as beyond, bloom_merge('none', v) as nothing_new
 from bloom_value('none') v;
 
--- Refused: null, another normalisation, k, size of chunk, number of chunks; another server's.
+-- Refused: null, another normalization, k, size of chunk, number of chunks; another server's.
 select bloom_merge('merged', null);
 select bloom_merge(null, bloom_agg_chunks('ada', 200, 'lower'));
 select bloom_merge('merged', bloom_agg_chunks('ada', 200, 'none'));

@@ -67,7 +67,7 @@ sub does_not_add
 {
 	my ($database, $call) = @_;
 	like((told($database, "select $call"))[1],
-		qr/ERROR:  55000: cannot add .*\nDETAIL:  Normalisation "lower" is no longer .*\nHINT:  Call bloom_suspend/,
+		qr/ERROR:  55000: cannot add .*\nDETAIL:  Normalization "lower" is no longer .*\nHINT:  Call bloom_suspend/,
 		"$database: no $call");
 	return;
 }
@@ -143,7 +143,7 @@ SKIP:
 	does_not_add('postgres', "bloom_add('f', '$asa')");
 	does_not_add('postgres', "bloom_add_many('f', '{iris,$asa}')");
 	is_told('postgres', q{select bloom_might_contain('f', 'iris')}, 'f', 'all or nothing');
-	is_told('postgres', $status, 'normalisation changed: only ASCII is denied', 'the status');
+	is_told('postgres', $status, 'normalization changed: only ASCII is denied', 'the status');
 	does_not_resume('postgres');
 
 	is_told('postgres', qq{select v @> 'ADA', v @> 'nobody', v @> '$asa', v @> '${asa}x',
@@ -151,7 +151,7 @@ SKIP:
 	like((told('postgres', "select v + '$asa' from kept"))[1],
 		qr/ERROR:  55000: cannot add .* to a bloomfilter value/, 'which takes ASCII only');
 	like((told('postgres', 'select v | bloom_empty(100) from kept'))[1],
-		qr/ERROR:  55000: cannot unite Bloom filters of different normalisation/, 'and no other');
+		qr/ERROR:  55000: cannot unite Bloom filters of different normalization/, 'and no other');
 
 	# ASCII is lowered otherwise.
 	change_locale('tr');
@@ -160,7 +160,7 @@ SKIP:
 	is($output, '{t,t,t,t}|t', 'everything answers maybe');
 	like($warning, qr/WARNING:  .*"lower" is no longer what Bloom filter "f" was/, 'with a warning');
 	does_not_add('postgres', q{bloom_add('f', 'ken')});
-	is_told('postgres', $status, 'normalisation changed: nothing is denied', 'the status');
+	is_told('postgres', $status, 'normalization changed: nothing is denied', 'the status');
 	does_not_resume('postgres');
 
 	# A value too: it was built where ASCII is lowered plainly, and none is built here.
@@ -171,7 +171,7 @@ SKIP:
 		q{bloom_agg_chunks('ada', 100, 'lower')})
 	{
 		like((told('postgres', "select $sql"))[1],
-			qr/ERROR:  0A000: this database cannot build bloomfilter values with normalisation "lower"/, $sql);
+			qr/ERROR:  0A000: this database cannot build bloomfilter values with normalization "lower"/, $sql);
 	}
 	is_told('postgres', q{select bloom_empty(100, 0.01, 'none') + 'IRIS' @> 'IRIS'}, 't', 'but with "none"');
 

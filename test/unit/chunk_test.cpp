@@ -176,7 +176,7 @@ TEST_P(ChunkTest, MergeIsOr) {
   for (double share : {0.0, 0.01, 0.5, 1.0}) {
     const Reference a = random_bits(0.5), b = random_bits(share);
     PlacedChunk target(GetParam(), a), source(other_offset(), b);
-    chunk_merge(target.bytes(), source.bytes());
+    merge_bits(target.bytes().data(), source.bytes());
     EXPECT_EQ(target.bits(), a | b);
     EXPECT_EQ(source.bits(), b);
     EXPECT_TRUE(target.surroundings_unchanged());
@@ -189,7 +189,7 @@ TEST_P(ChunkTest, MergeReachesEveryBit) {
     Reference one;
     one.set(p);
     PlacedChunk target(GetParam()), source(other_offset(), one);
-    chunk_merge(target.bytes(), source.bytes());
+    merge_bits(target.bytes().data(), source.bytes());
     ASSERT_EQ(target.bits(), one) << p;
   }
 }
@@ -197,7 +197,7 @@ TEST_P(ChunkTest, MergeReachesEveryBit) {
 TEST_P(ChunkTest, MergeWithItselfChangesNothing) {
   const Reference bits = random_bits(0.5);
   PlacedChunk chunk(GetParam(), bits);
-  chunk_merge(chunk.bytes(), chunk.bytes());
+  merge_bits(chunk.bytes().data(), chunk.bytes());
   EXPECT_EQ(chunk.bits(), bits);
 }
 

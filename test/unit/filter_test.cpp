@@ -232,7 +232,7 @@ TEST_F(FilterTest, UniteIsOrOfAsManyBytesAsTheSourceHas) {
     for (std::size_t offset = 0; offset < 8; ++offset) {
       const Bytes source = random_bytes(size), before = random_bytes(offset + size + 9);
       Bytes target = before;
-      unite(target.data() + offset, source);
+      merge_bits(target.data() + offset, source);
       for (std::size_t i = 0; i < target.size(); ++i) {
         const bool covered = offset <= i && i < offset + size;
         ASSERT_EQ(target[i], before[i] | (covered ? source[i - offset] : 0))
@@ -244,7 +244,7 @@ TEST_F(FilterTest, UniteIsOrOfAsManyBytesAsTheSourceHas) {
 TEST_F(FilterTest, UniteWithItselfChangesNothing) {
   const Bytes before = random_bytes(29);
   Bytes bytes = before;
-  unite(bytes.data(), bytes);
+  merge_bits(bytes.data(), bytes);
   EXPECT_EQ(bytes, before);
 }
 

@@ -21,7 +21,7 @@ using reference::Bytes;
 
 constexpr std::uint64_t kMostBits = std::uint64_t{1} << 31;
 
-// k = 7, 1 chunk of 64 bits, normalisation lower, canary 01020304.
+// k = 7, 1 chunk of 64 bits, normalization lower, canary 01020304.
 const Bytes kSmallest = {1, 7, 6, 1, 0, 0, 0, 1, 1, 2, 3, 4, 0, 0, 0, 0};
 
 // A value that is a header and `bits` bytes of bits.

@@ -1,14 +1,12 @@
 // A chunk as SQL passes it around: a bit(8192).
-#ifndef BLOOMFILTER_CHUNK_VALUE_HPP
-#define BLOOMFILTER_CHUNK_VALUE_HPP
+#ifndef BLOOMFILTER_CHUNK_VARBIT_HPP
+#define BLOOMFILTER_CHUNK_VARBIT_HPP
 
 #include "pg.hpp"
 
 #include <cstring>
 
 #include "bloomfilter/chunk.hpp"
-#include "filter_table.hpp"
-#include "normalize.hpp"
 
 namespace bloomfilter {
 
@@ -43,10 +41,6 @@ inline ChunkView chunk_view(const VarBit *bits) {
 
 inline MutableChunkView mutable_chunk_view(VarBit *bits) {
   return MutableChunkView(VARBITS(bits), kChunkBytes);
-}
-
-inline Digest hash_lower(const text *item) {
-  return hash_item(Normalization::kLower, text_view(item));
 }
 
 }  // namespace bloomfilter

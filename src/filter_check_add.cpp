@@ -6,20 +6,19 @@
 #include <numeric>
 #include <span>
 
+#include "arguments.hpp"
 #include "bloomfilter/chunk.hpp"
 #include "bloomfilter/layout.hpp"
-#include "chunk_row.hpp"
-#include "chunk_write.hpp"
+#include "chunk_update.hpp"
 #include "filter_table.hpp"
-#include "journal.hpp"
-#include "normalize.hpp"
+#include "item_key.hpp"
+#include "rebuild_journal.hpp"
 
-using namespace bloomfilter;
-
+namespace bloomfilter {
 namespace {
 
 // Says once a session why no check of this filter denies.
-void tell_suspended(const OpenFilter &filter, const char *reason) {
+void notice_suspended(const OpenFilter &filter, const char *reason) {
   if (filter.table->told_suspended) return;
   filter.table->told_suspended = true;
   ereport(NOTICE,
@@ -28,12 +27,12 @@ void tell_suspended(const OpenFilter &filter, const char *reason) {
 }
 
 // Says once a session that keys are not what they were.
-void tell_normalization(const OpenFilter &filter) {
+void warn_of_normalization(const OpenFilter &filter) {
   if (filter.table->told_normalization) return;
   filter.table->told_normalization = true;
   const Settings &settings = filter.settings();
   ereport(WARNING,
-          (errmsg("normalisation \"%s\" is no longer what Bloom filter \"%s\" was built with",
+          (errmsg("normalization \"%s\" is no longer what Bloom filter \"%s\" was built with",
                   normalization_name(settings.normalization), filter.name()),
            errdetail("It was built with \"%s\", this server has \"%s\". %s", settings.stamp,
                      server_stamp(settings.normalization),
@@ -47,13 +46,13 @@ void tell_normalization(const OpenFilter &filter) {
 // the item's key is today what it was when they were.
 bool may_deny(const OpenFilter &filter, std::string_view item) {
   if (const char *reason = suspension_reason(*filter.table)) {
-    tell_suspended(filter, reason);
+    notice_suspended(filter, reason);
     return false;
   }
   const Agreement agreement = filter.table->agreement;
   if (likely(agreement == Agreement::kFull)) return true;
   if (agreement == Agreement::kAsciiOnly && is_ascii(item)) return true;
-  tell_normalization(filter);
+  warn_of_normalization(filter);
   return false;
 }
 
@@ -67,51 +66,51 @@ void require_addable(const OpenFilter &filter, std::string_view item) {
   ereport(
       ERROR,
       (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-       errmsg("cannot add \"%s\" to Bloom filter \"%s\"",
-              pnstrdup(item.data(), pg_mbcliplen(item.data(), static_cast<int>(item.size()), 64)),
-              filter.name()),
-       errdetail("Normalisation \"%s\" is no longer what the filter was built with.",
+       errmsg("cannot add \"%s\" to Bloom filter \"%s\"", item_for_message(item), filter.name()),
+       errdetail("Normalization \"%s\" is no longer what the filter was built with.",
                  normalization_name(filter.settings().normalization)),
        errhint("Call bloom_suspend, so that every check answers maybe, and make the filter "
                "anew from its source.")));
 }
 
-// An item with its place in the filter; its ordinal in a batch.
-struct Placed {
+// One item's look at the filter: its chunk, the positions of its bits there, and which of a batch
+// it is.
+struct Probe {
   int32 chunk;
   int32 ordinal;
   Positions positions;
 };
 
-Placed place(const OpenFilter &filter, const Digest &digest, int32 ordinal) {
+Probe probe_of(const OpenFilter &filter, const Digest &digest, int32 ordinal) {
   return {chunk_of(digest, filter.settings().chunks), ordinal, positions_of(digest)};
 }
 
-Placed place(const OpenFilter &filter, std::string_view item) {
-  return place(filter, hash_item(filter.settings().normalization, item), 0);
+Probe probe_of(const OpenFilter &filter, std::string_view item) {
+  return probe_of(filter, hash_item(filter.settings().normalization, item), 0);
 }
 
-std::span<Placed> allocate_places(size_t count) {
-  return {static_cast<Placed *>(palloc_extended(sizeof(Placed) * Max(count, 1), MCXT_ALLOC_HUGE)),
+std::span<Probe> allocate_probes(size_t count) {
+  return {static_cast<Probe *>(palloc_extended(sizeof(Probe) * Max(count, 1), MCXT_ALLOC_HUGE)),
           count};
 }
 
-// The places of the elements of an array that are not null and that `wanted` says true of, in their
+// The probes of the elements of an array that are not null and that `wanted` says true of, in their
 // order. `hashed` is told the digests, a batch at a time.
 template <typename Wanted, typename Hashed>
-std::span<Placed> place_items(const OpenFilter &filter, const Datum *items, const bool *nulls,
-                              int count, Wanted wanted, Hashed hashed) {
+std::span<Probe> probe_items(const OpenFilter &filter, const Datum *items, const bool *nulls,
+                             int count, Wanted wanted, Hashed hashed) {
   constexpr size_t kBatch = 64;
   std::array<std::string_view, kBatch> batch;
   std::array<int32, kBatch> ordinals;
   std::array<Digest, kBatch> digests;
-  size_t pending = 0, placed = 0;
-  const std::span<Placed> places = allocate_places(static_cast<size_t>(count));
+  size_t pending = 0, probed = 0;
+  const std::span<Probe> probes = allocate_probes(static_cast<size_t>(count));
   const auto flush = [&] {
     CHECK_FOR_INTERRUPTS();
     hash_items(filter.settings().normalization, {batch.data(), pending}, digests.data());
     hashed(std::span<const Digest>(digests.data(), pending));
-    for (size_t i = 0; i < pending; ++i) places[placed++] = place(filter, digests[i], ordinals[i]);
+    for (size_t i = 0; i < pending; ++i)
+      probes[probed++] = probe_of(filter, digests[i], ordinals[i]);
     pending = 0;
   };
   for (int i = 0; i < count; ++i) {
@@ -123,24 +122,24 @@ std::span<Placed> place_items(const OpenFilter &filter, const Datum *items, cons
     if (pending == kBatch) flush();
   }
   flush();
-  return places.first(placed);
+  return probes.first(probed);
 }
 
-// The places ordered by chunk, those of one chunk in the order they had: a radix sort, 60 ns an
-// item where std::sort takes 177 (a million, by 131072 chunks). Uses up the memory of `places`.
-std::span<Placed> sort_by_chunk(std::span<Placed> places, int32 chunks) {
+// The probes ordered by chunk, those of one chunk in the order they had: a radix sort, 60 ns an
+// item where std::sort takes 177 (a million, by 131072 chunks). Uses up the memory of `probes`.
+std::span<Probe> sort_by_chunk(std::span<Probe> probes, int32 chunks) {
   constexpr int kDigitBits = 9;
   constexpr size_t kDigits = 1 << kDigitBits;
-  std::span<Placed> from = places, to = allocate_places(places.size());
+  std::span<Probe> from = probes, to = allocate_probes(probes.size());
   for (int shift = 0; (chunks - 1) >> shift != 0; shift += kDigitBits) {
-    const auto digit = [&](const Placed &item) -> size_t {
+    const auto digit = [&](const Probe &item) -> size_t {
       return static_cast<size_t>(item.chunk >> shift) % kDigits;
     };
     CHECK_FOR_INTERRUPTS();
     std::array<size_t, kDigits + 1> starts{};
-    for (const Placed &item : from) ++starts[digit(item) + 1];
+    for (const Probe &item : from) ++starts[digit(item) + 1];
     std::partial_sum(starts.begin(), starts.end(), starts.begin());
-    for (const Placed &item : from) to[starts[digit(item)]++] = item;
+    for (const Probe &item : from) to[starts[digit(item)]++] = item;
     std::swap(from, to);
   }
   pfree(to.data());
@@ -150,58 +149,47 @@ std::span<Placed> sort_by_chunk(std::span<Placed> places, int32 chunks) {
 // Calls visit(span of items of one chunk) for each chunk in ascending order, the items in theirs:
 // each row is found once, rows lie in that order, and two batches of adds cannot deadlock.
 template <typename Visit>
-void visit_by_chunk(const OpenFilter &filter, std::span<Placed> places, Visit visit) {
-  const std::span<Placed> sorted = sort_by_chunk(places, filter.settings().chunks);
+void visit_by_chunk(const OpenFilter &filter, std::span<Probe> probes, Visit visit) {
+  const std::span<Probe> sorted = sort_by_chunk(probes, filter.settings().chunks);
   for (auto first = sorted.begin(); first != sorted.end();) {
     CHECK_FOR_INTERRUPTS();
     const auto last = std::find_if(first, sorted.end(),
-                                   [&](const Placed &item) { return item.chunk != first->chunk; });
-    visit(std::span<const Placed>(first, last));
+                                   [&](const Probe &item) { return item.chunk != first->chunk; });
+    visit(std::span<const Probe>(first, last));
     first = last;
   }
 }
 
 // Calls answer(item, maybe) for each item, all of one chunk.
 template <typename Answer>
-void check_in_chunk(const OpenFilter &filter, std::span<const Placed> items, Answer answer) {
+void check_in_chunk(const OpenFilter &filter, std::span<const Probe> items, Answer answer) {
   ChunkRow row =
       require_chunk(filter, items.front().chunk, &items.front().positions, Access::kRead);
-  const ChunkView bits = chunk_bits(filter.relation, filter.table->shape, &row.tuple);
-  for (const Placed &item : items) answer(item, chunk_contains(bits, item.positions));
+  const ChunkView bits = stored_chunk(filter, &row);
+  for (const Probe &item : items) answer(item, chunk_contains(bits, item.positions));
   row.release();
 }
 
-bool check(const OpenFilter &filter, std::string_view item) {
+bool might_contain(const OpenFilter &filter, std::string_view item) {
   if (!may_deny(filter, item)) return true;
-  const Placed placed = place(filter, item);
+  const Probe probe = probe_of(filter, item);
   bool answer = true;
-  check_in_chunk(filter, {&placed, 1}, [&](const Placed &, bool maybe) { answer = maybe; });
+  check_in_chunk(filter, {&probe, 1}, [&](const Probe &, bool maybe) { answer = maybe; });
   return answer;
 }
 
-// The array's elements; error 2202E unless it has at most one dimension.
-int deconstruct_texts(ArrayType *array, Datum **items, bool **nulls) {
-  if (ARR_NDIM(array) > 1)
-    ereport(ERROR, (errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-                    errmsg("items must be a one-dimensional array"),
-                    errdetail("The array has %d dimensions.", ARR_NDIM(array))));
-  int count;
-  deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, items, nulls, &count);
-  return count;
-}
-
 // Adds `items`, all of one chunk, to its row. Returns how many were definitely new.
-int64 add_to_chunk(const OpenFilter &filter, std::span<const Placed> items) {
-  const auto there = [&](ChunkView bits) {
+int64 add_to_chunk(const OpenFilter &filter, std::span<const Probe> items) {
+  const auto has_all = [&](ChunkView bits) {
     return std::all_of(items.begin(), items.end(),
-                       [&](const Placed &item) { return chunk_contains(bits, item.positions); });
+                       [&](const Probe &item) { return chunk_contains(bits, item.positions); });
   };
-  const auto set = [&](MutableChunkView bits) {
+  const auto add_to = [&](MutableChunkView bits) {
     int64 added = 0;
-    for (const Placed &item : items) added += chunk_add(bits, item.positions);
+    for (const Probe &item : items) added += chunk_add(bits, item.positions);
     return added;
   };
-  return change_chunk(filter, items.front().chunk, &items.front().positions, there, set);
+  return change_chunk(filter, items.front().chunk, &items.front().positions, has_all, add_to);
 }
 
 // Whether a bit that was missing means that the name was: not while the filter may lack names.
@@ -211,23 +199,27 @@ bool knows_new_names(const OpenFilter &filter) {
 
 }  // namespace
 
+extern "C" {
+
 // bloom_might_contain(filter regclass, item text) -> boolean: false means definitely not. Null
 // for a null item.
-BLOOM_SQL_FUNCTION(bloom_might_contain) {
+PG_FUNCTION_INFO_V1(bloom_might_contain);
+Datum bloom_might_contain(PG_FUNCTION_ARGS) {
   if (PG_ARGISNULL(0)) null_filter();
   const OpenFilter filter = open_filter(PG_GETARG_OID(0), AccessShareLock, ACL_SELECT);
   if (PG_ARGISNULL(1)) {
     close_filter(filter);
     PG_RETURN_NULL();
   }
-  const bool maybe = check(filter, text_view(PG_GETARG_TEXT_PP(1)));
+  const bool maybe = might_contain(filter, text_view(PG_GETARG_TEXT_PP(1)));
   close_filter(filter);
   PG_RETURN_BOOL(maybe);
 }
 
 // bloom_might_contain_many(filter regclass, items text[]) -> boolean[]: same order, bounds and
 // length; null for null.
-BLOOM_SQL_FUNCTION(bloom_might_contain_many) {
+PG_FUNCTION_INFO_V1(bloom_might_contain_many);
+Datum bloom_might_contain_many(PG_FUNCTION_ARGS) {
   if (PG_ARGISNULL(0)) null_filter();
   const OpenFilter filter = open_filter(PG_GETARG_OID(0), AccessShareLock, ACL_SELECT);
   if (PG_ARGISNULL(1)) {
@@ -238,12 +230,12 @@ BLOOM_SQL_FUNCTION(bloom_might_contain_many) {
   Datum *items;
   bool *nulls;
   int count = deconstruct_texts(array, &items, &nulls);
-  const std::span<Placed> places = place_items(
+  const std::span<Probe> probes = probe_items(
       filter, items, nulls, count, [&](std::string_view item) { return may_deny(filter, item); },
       [](std::span<const Digest>) {});
   std::fill_n(items, count, BoolGetDatum(true));
-  visit_by_chunk(filter, places, [&](std::span<const Placed> in_chunk) {
-    check_in_chunk(filter, in_chunk, [&](const Placed &item, bool maybe) {
+  visit_by_chunk(filter, probes, [&](std::span<const Probe> in_chunk) {
+    check_in_chunk(filter, in_chunk, [&](const Probe &item, bool maybe) {
       items[item.ordinal] = BoolGetDatum(maybe);
     });
   });
@@ -255,7 +247,8 @@ BLOOM_SQL_FUNCTION(bloom_might_contain_many) {
 
 // bloom_add(filter regclass, item text) -> boolean: true means that the item was definitely new.
 // Null for a null item.
-BLOOM_SQL_FUNCTION(bloom_add) {
+PG_FUNCTION_INFO_V1(bloom_add);
+Datum bloom_add(PG_FUNCTION_ARGS) {
   const OpenFilter filter = open_for_add(fcinfo, "bloom_add()");
   if (PG_ARGISNULL(1)) {
     close_filter(filter);
@@ -265,8 +258,8 @@ BLOOM_SQL_FUNCTION(bloom_add) {
   require_addable(filter, item);
   const Digest digest = hash_item(filter.settings().normalization, item);
   write_journal(filter, {&digest, 1});
-  const Placed placed = place(filter, digest, 0);
-  const int64 added = add_to_chunk(filter, {&placed, 1});
+  const Probe probe = probe_of(filter, digest, 0);
+  const int64 added = add_to_chunk(filter, {&probe, 1});
   const bool is_new = added > 0 && knows_new_names(filter);
   finish_add(filter, added);
   close_filter(filter);
@@ -276,7 +269,8 @@ BLOOM_SQL_FUNCTION(bloom_add) {
 // bloom_add_many(filter regclass, items text[]) -> bigint: how many were definitely new. Chunks
 // are taken in ascending order, so that two calls cannot deadlock, and each row is written at
 // most once. Nulls are skipped; null for a null array.
-BLOOM_SQL_FUNCTION(bloom_add_many) {
+PG_FUNCTION_INFO_V1(bloom_add_many);
+Datum bloom_add_many(PG_FUNCTION_ARGS) {
   const OpenFilter filter = open_for_add(fcinfo, "bloom_add_many()");
   if (PG_ARGISNULL(1)) {
     close_filter(filter);
@@ -285,7 +279,7 @@ BLOOM_SQL_FUNCTION(bloom_add_many) {
   Datum *items;
   bool *nulls;
   const int count = deconstruct_texts(PG_GETARG_ARRAYTYPE_P(1), &items, &nulls);
-  const std::span<Placed> places = place_items(
+  const std::span<Probe> probes = probe_items(
       filter, items, nulls, count,
       [&](std::string_view item) {
         require_addable(filter, item);
@@ -293,11 +287,14 @@ BLOOM_SQL_FUNCTION(bloom_add_many) {
       },
       [&](std::span<const Digest> digests) { write_journal(filter, digests); });
   int64 added = 0;
-  visit_by_chunk(filter, places, [&](std::span<const Placed> in_chunk) {
-    added += add_to_chunk(filter, in_chunk);
-  });
+  visit_by_chunk(filter, probes,
+                 [&](std::span<const Probe> in_chunk) { added += add_to_chunk(filter, in_chunk); });
   const bool known = knows_new_names(filter);
   finish_add(filter, added);
   close_filter(filter);
   PG_RETURN_INT64(known ? added : 0);
 }
+
+}  // extern "C"
+
+}  // namespace bloomfilter

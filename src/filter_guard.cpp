@@ -1,13 +1,11 @@
 // The guard: a row trigger that sees to it that nothing clears a bit of a filter table.
 #include "pg.hpp"
 
-#include "chunk_row.hpp"
 #include "filter_table.hpp"
-#include "journal.hpp"
+#include "rebuild_phase.hpp"
 #include "standby_wait.hpp"
 
-using namespace bloomfilter;
-
+namespace bloomfilter {
 namespace {
 
 [[noreturn]] void refuse(Relation relation, const char *what) {
@@ -40,16 +38,19 @@ void require_updatable(Relation relation, const FilterTable &table) {
 // What a subscriber replays may be older than what was added on it: keep both.
 HeapTuple merge_versions(Relation relation, const Shape &shape, HeapTuple old, HeapTuple changed) {
   HeapTuple merged = heap_copytuple(changed);
-  chunk_merge(writable_chunk(relation, shape, merged), chunk_bits(relation, shape, old));
+  merge_bits(writable_chunk(relation, shape, merged).data(), stored_chunk(relation, shape, old));
   return merged;
 }
 
 }  // namespace
 
+extern "C" {
+
 // bloom_guard() -> trigger: before update or delete for each row, and before truncate. Refuses
 // deletes, truncation, changed chunk numbers and cleared bits with 55000; an update on a logical
 // replication subscriber is ORed.
-BLOOM_SQL_FUNCTION(bloom_guard) {
+PG_FUNCTION_INFO_V1(bloom_guard);
+Datum bloom_guard(PG_FUNCTION_ARGS) {
   if (!CALLED_AS_TRIGGER(fcinfo))
     ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
                     errmsg("bloom_guard was not called as a trigger")));
@@ -65,12 +66,12 @@ BLOOM_SQL_FUNCTION(bloom_guard) {
 
   const FilterTable *table = require_filter(relation);
   require_updatable(relation, *table);
-  const Shape &shape = table->shape;
+  const Shape &shape = table->rows.shape;
   HeapTuple old = data->tg_trigtuple;
   HeapTuple changed = data->tg_newtuple;
   if (chunk_number(relation, shape, old) != chunk_number(relation, shape, changed))
     refuse(relation, "change the number of a chunk of");
-  if (!chunk_covers(chunk_bits(relation, shape, changed), chunk_bits(relation, shape, old))) {
+  if (!chunk_covers(stored_chunk(relation, shape, changed), stored_chunk(relation, shape, old))) {
     if (!IsLogicalWorker()) refuse(relation, "clear a bit of");
     changed = merge_versions(relation, shape, old, changed);
   }
@@ -79,3 +80,7 @@ BLOOM_SQL_FUNCTION(bloom_guard) {
   if (table->settings.trust_failover) wait_for_standbys();
   return PointerGetDatum(changed);
 }
+
+}  // extern "C"
+
+}  // namespace bloomfilter

@@ -1,13 +1,13 @@
 // Adding bits to chunk rows: the way in which adds and merges write, beside one another and at
 // every isolation level.
-#ifndef BLOOMFILTER_CHUNK_WRITE_HPP
-#define BLOOMFILTER_CHUNK_WRITE_HPP
+#ifndef BLOOMFILTER_CHUNK_UPDATE_HPP
+#define BLOOMFILTER_CHUNK_UPDATE_HPP
 
 #include "pg.hpp"
 
 #include <cstring>
 
-#include "chunk_row.hpp"
+#include "filter_table.hpp"
 
 namespace bloomfilter {
 
@@ -16,9 +16,9 @@ namespace bloomfilter {
 OpenFilter open_for_add(FunctionCallInfo fcinfo, const char *function);
 
 // Makes what was written seen by the rest of the transaction, and has its commit wait for the disk:
-// others rely on the bits as soon as they see them. Of a filter that trusts failovers the commit
-// waits for the synchronous standbys too, also where `added` is 0: what was found there may be on
-// this server alone.
+// others rely on the bits as prefetch as they see them. Of a filter that trusts failovers the
+// commit waits for the synchronous standbys too, also where `added` is 0: what was found there may
+// be on this server alone.
 void finish_add(const OpenFilter &filter, int64 added);
 
 // Puts `changed`, a copy of a version of the chunk's row with more bits, in that version's place.
@@ -35,14 +35,14 @@ bool is_ours_alone(const OpenFilter &filter, int32 chunk, const ChunkRow &row);
 void write_in_place(Relation relation, const Shape &shape, const ChunkRow &row, ChunkView bits);
 
 // Adds bits to one chunk's row. Looks first, counting only committed bits or the transaction's own,
-// and writes only where there(ChunkView) says that bits are missing. set(MutableChunkView) sets
-// them and returns how much was new, 0 for nothing; so does this.
-template <typename There, typename Set>
-int64 change_chunk(const OpenFilter &filter, int32 chunk, const Positions *soon, There there,
-                   Set set) {
-  ChunkRow row = require_chunk(filter, chunk, soon, Access::kWrite);
-  const ChunkView found = chunk_bits(filter.relation, filter.table->shape, &row.tuple);
-  if (there(found)) {
+// and writes only where has_all(ChunkView) says that bits are missing. add_to(MutableChunkView)
+// sets them and returns how much was new, 0 for nothing; so does this.
+template <typename HasAll, typename AddTo>
+int64 change_chunk(const OpenFilter &filter, int32 chunk, const Positions *prefetch, HasAll has_all,
+                   AddTo add_to) {
+  ChunkRow row = require_chunk(filter, chunk, prefetch, Access::kWrite);
+  const ChunkView found = stored_chunk(filter, &row);
+  if (has_all(found)) {
     row.release();
     return 0;
   }
@@ -50,15 +50,15 @@ int64 change_chunk(const OpenFilter &filter, int32 chunk, const Positions *soon,
   if (is_ours_alone(filter, chunk, row)) {
     uint8 bits[kChunkBytes];
     std::memcpy(bits, found.data(), kChunkBytes);
-    added = set(MutableChunkView(bits));
-    write_in_place(filter.relation, filter.table->shape, row, bits);
+    added = add_to(MutableChunkView(bits));
+    write_in_place(filter.relation, filter.shape(), row, bits);
     row.release();
     return added;
   }
   HeapTuple changed = heap_copytuple(&row.tuple);
   row.release();
   do {
-    added = set(writable_chunk(filter.relation, filter.table->shape, changed));
+    added = add_to(writable_chunk(filter.relation, filter.shape(), changed));
   } while (added != 0 && !replace_version(filter, chunk, &changed));
   heap_freetuple(changed);
   return added;

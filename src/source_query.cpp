@@ -1,9 +1,11 @@
+
 #include "pg.hpp"
 
 #include <cstring>
 
-#include "filter_table.hpp"
-#include "source.hpp"
+#include "arguments.hpp"
+#include "item_key.hpp"
+#include "source_query.hpp"
 #include "value.hpp"
 
 namespace bloomfilter {
@@ -126,14 +128,14 @@ void require_reading(const CachedPlanSource *plan) {
   }
 }
 
-void tell_source(void *filter) {
+void add_error_context(void *filter) {
   errcontext("source of Bloom filter \"%s\"", static_cast<const char *>(filter));
 }
 
 // Runs the source to its end. Row-level security is an error rather than a filter: hidden rows
 // would be missing names. An error leaves transaction and settings to whoever rolls back.
 void run_source(const char *source, Receiver *receiver) {
-  ErrorContextCallback context = {error_context_stack, tell_source,
+  ErrorContextCallback context = {error_context_stack, add_error_context,
                                   const_cast<char *>(receiver->filter)};
   error_context_stack = &context;
   const int nesting = NewGUCNestLevel();

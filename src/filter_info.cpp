@@ -3,17 +3,16 @@
 
 #include <cmath>
 
-#include "bloomfilter/sizing.hpp"
-#include "chunk_row.hpp"
+#include "arguments.hpp"
+#include "chunk_estimate.hpp"
 #include "filter_ddl.hpp"
+#include "filter_leftover.hpp"
 #include "filter_table.hpp"
-#include "journal.hpp"
-#include "popcount.hpp"
-#include "size_arguments.hpp"
+#include "item_key.hpp"
+#include "rebuild_phase.hpp"
 #include "standby_wait.hpp"
 
-using namespace bloomfilter;
-
+namespace bloomfilter {
 namespace {
 
 // What was read from chunks, all of them or a sample.
@@ -38,26 +37,25 @@ Reading read_chunks(Relation relation, FilterTable *table, int32 sample) {
     CHECK_FOR_INTERRUPTS();
     const auto chunk = static_cast<int32>(static_cast<int64>(i) * chunks / reading.chunks_read);
     ChunkRow row;
-    if (!find_chunk(relation, table, chunk, nullptr, Access::kRead, &row)) {
+    if (!find_chunk(relation, &table->rows, chunk, nullptr, Access::kRead, &row)) {
       reading.chunks_read = i;
       reading.damage = psprintf("damaged: chunk %d is missing", chunk);
       return reading;
     }
-    if (!holds_chunk(relation, table->shape, &row.tuple)) {
+    if (!holds_chunk(relation, table->rows.shape, &row.tuple)) {
       row.release();
       reading.chunks_read = i;
       reading.damage = psprintf("damaged: chunk %d does not hold %d bits", chunk, kChunkBits);
       return reading;
     }
-    const auto set = static_cast<float8>(popcount(chunk_bits(relation, table->shape, &row.tuple)));
+    const ChunkEstimate estimate(stored_chunk(relation, table->rows.shape, &row.tuple));
     row.release();
-    const float8 fill = set / kChunkBits;
-    reading.items += estimated_items(set, kChunkBits, kTableHashes);
-    reading.fill += fill;
-    reading.fp_rate += std::pow(fill, kTableHashes);
-    if (reading.worst_chunk < 0 || fill > reading.worst_fill) {
+    reading.items += estimate.items();
+    reading.fill += estimate.fill();
+    reading.fp_rate += estimate.fp_rate();
+    if (reading.worst_chunk < 0 || estimate.fill() > reading.worst_fill) {
       reading.worst_chunk = chunk;
-      reading.worst_fill = fill;
+      reading.worst_fill = estimate.fill();
     }
   }
   const float8 read = reading.chunks_read;
@@ -73,8 +71,8 @@ const char *status_of(const FilterTable &table, const Reading &reading) {
   if (const char *reason = suspension_reason(table)) return reason;
   if (const char *status = broken_rebuild(table)) return status;
   if (table.agreement == Agreement::kAsciiOnly)
-    return "normalisation changed: only ASCII is denied";
-  if (table.agreement == Agreement::kNone) return "normalisation changed: nothing is denied";
+    return "normalization changed: only ASCII is denied";
+  if (table.agreement == Agreement::kNone) return "normalization changed: nothing is denied";
   return "ready";
 }
 
@@ -86,7 +84,7 @@ const char *advice_on_size(const FilterTable &table, int64 bytes) {
   return psprintf(
       "over twice its size when made: call bloom_rebuild, or where checks can wait: cluster %s "
       "using %s",
-      qualified_name(table.relid), quote_identifier(get_rel_name(table.shape.index)));
+      qualified_name(table.relid), quote_identifier(get_rel_name(table.rows.shape.index)));
 }
 
 // What to do about it, or null.
@@ -99,7 +97,7 @@ const char *advice_on(const FilterTable &table, const Reading &reading) {
   if (suspension_reason(table) != nullptr) return "once every name is in, call bloom_resume";
   if (broken_rebuild(table) != nullptr && !RecoveryInProgress()) return "call bloom_rebuild again";
   if (saturation > 1) return "over its capacity: call bloom_rebuild";
-  if (saturation > 0.8) return "nearly full: plan a bloom_rebuild";
+  if (saturation > kNearlyFull) return "nearly full: plan a bloom_rebuild";
   if (reading.fp_rate > settings.fp_rate) return "over its rate: call bloom_rebuild";
   return nullptr;
 }
@@ -138,15 +136,7 @@ enum Column {
   kColumns
 };
 
-Datum make_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls) {
-  TupleDesc descriptor;
-  if (get_call_result_type(fcinfo, nullptr, &descriptor) != TYPEFUNC_COMPOSITE ||
-      descriptor->natts != kColumns)
-    elog(ERROR, "bloom_info does not return its row");
-  return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(descriptor), values, nulls));
-}
-
-Datum describe(FunctionCallInfo fcinfo, Relation relation, FilterTable *table, int32 sample) {
+Datum info_row(FunctionCallInfo fcinfo, Relation relation, FilterTable *table, int32 sample) {
   const Reading reading = read_chunks(relation, table, sample);
   const Settings &settings = table->settings;
   Datum values[kColumns] = {};
@@ -160,7 +150,7 @@ Datum describe(FunctionCallInfo fcinfo, Relation relation, FilterTable *table, i
   set_text(kStatus, status_of(*table, reading));
   const Datum bytes = DirectFunctionCall1(pg_total_relation_size, relid);
   const char *advice = advice_on(*table, reading);
-  if (advice == nullptr) advice = leftover_advice(relation, *table);
+  if (advice == nullptr) advice = leftover_advice(relation, table->rows.shape);
   if (advice == nullptr) advice = advice_on_size(*table, DatumGetInt64(bytes));
   set_text(kAdvice, advice);
   values[kChunks] = Int32GetDatum(settings.chunks);
@@ -187,7 +177,7 @@ Datum describe(FunctionCallInfo fcinfo, Relation relation, FilterTable *table, i
   if (reading.damage != nullptr)
     for (Column column : {kItems, kSaturation, kFpRate, kFill, kWorstChunk, kWorstFill})
       nulls[column] = true;
-  return make_row(fcinfo, values, nulls);
+  return row_result(fcinfo, values, nulls);
 }
 
 // The row of a filter of which no more can be known than its status.
@@ -200,17 +190,17 @@ Datum unreadable_row(FunctionCallInfo fcinfo, const Obstacle &obstacle) {
   values[kStatus] = CStringGetTextDatum(obstacle.status);
   nulls[kAdvice] = obstacle.advice == nullptr;
   if (!nulls[kAdvice]) values[kAdvice] = CStringGetTextDatum(obstacle.advice);
-  return make_row(fcinfo, values, nulls);
+  return row_result(fcinfo, values, nulls);
 }
 
 // The row of bloom_info_sampled; 0 where the filter is gone.
-Datum describe_if_readable(FunctionCallInfo fcinfo) {
+Datum row_if_readable(FunctionCallInfo fcinfo) {
   Relation relation;
   Obstacle obstacle;
   FilterTable *table = try_open_filter(PG_GETARG_OID(0), &relation, &obstacle);
   Datum row = 0;
   if (table != nullptr)
-    row = describe(fcinfo, relation, table, Max(PG_GETARG_INT32(1), 1));
+    row = info_row(fcinfo, relation, table, Max(PG_GETARG_INT32(1), 1));
   else if (obstacle.status != nullptr)
     row = unreadable_row(fcinfo, obstacle);
   if (relation != nullptr) relation_close(relation, NoLock);
@@ -227,11 +217,14 @@ bool is_of_filter(int sqlstate) {
 
 }  // namespace
 
+extern "C" {
+
 // bloom_info(filter regclass) -> record: one row, exact, reads every chunk. Needs SELECT.
-BLOOM_SQL_FUNCTION(bloom_info) {
+PG_FUNCTION_INFO_V1(bloom_info);
+Datum bloom_info(PG_FUNCTION_ARGS) {
   if (PG_ARGISNULL(0)) null_filter();
   const OpenFilter filter = open_filter(PG_GETARG_OID(0), AccessShareLock, ACL_SELECT);
-  const Datum row = describe(fcinfo, filter.relation, filter.table, filter.settings().chunks);
+  const Datum row = info_row(fcinfo, filter.relation, filter.table, filter.settings().chunks);
   close_filter(filter);
   return row;
 }
@@ -239,7 +232,8 @@ BLOOM_SQL_FUNCTION(bloom_info) {
 // bloom_info_sampled(filter regclass, sample int) -> record: the same from `sample` chunks. No
 // error, and no waiting for a lock, where the filter cannot be read, but a row whose status says
 // why; null where it is gone. A cancel and the like are errors all the same.
-BLOOM_SQL_FUNCTION(bloom_info_sampled) {
+PG_FUNCTION_INFO_V1(bloom_info_sampled);
+Datum bloom_info_sampled(PG_FUNCTION_ARGS) {
   MemoryContext context = CurrentMemoryContext;
   ResourceOwner owner = CurrentResourceOwner;
   volatile Datum row = 0;
@@ -248,7 +242,7 @@ BLOOM_SQL_FUNCTION(bloom_info_sampled) {
   MemoryContextSwitchTo(context);
   PG_TRY();
   {
-    row = describe_if_readable(fcinfo);
+    row = row_if_readable(fcinfo);
     ReleaseCurrentSubTransaction();
   }
   PG_CATCH();
@@ -270,3 +264,7 @@ BLOOM_SQL_FUNCTION(bloom_info_sampled) {
   if (row == 0) PG_RETURN_NULL();
   return row;
 }
+
+}  // extern "C"
+
+}  // namespace bloomfilter

@@ -4,14 +4,15 @@
 #include <algorithm>
 #include <cstring>
 
-#include "chunk_value.hpp"
-#include "chunk_write.hpp"
-#include "journal.hpp"
-#include "popcount.hpp"
+#include "arguments.hpp"
+#include "chunk_estimate.hpp"
+#include "chunk_update.hpp"
+#include "chunk_varbit.hpp"
+#include "item_key.hpp"
+#include "rebuild_phase.hpp"
 #include "value.hpp"
 
-using namespace bloomfilter;
-
+namespace bloomfilter {
 namespace {
 
 // Raises where a filter's bits, or bits to be added to it, are not what this server would make.
@@ -19,21 +20,24 @@ void require_agreement(const OpenFilter &filter) {
   if (filter.table->agreement == Agreement::kFull && !filter.settings().canary_lost) return;
   ereport(ERROR,
           (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-           errmsg("normalisation \"%s\" is no longer what Bloom filter \"%s\" was built with",
+           errmsg("normalization \"%s\" is no longer what Bloom filter \"%s\" was built with",
                   normalization_name(filter.settings().normalization), filter.name()),
            errhint("Make the filter anew from its source.")));
 }
 
 ChunkView chunk_at(std::span<const uint8> bits, int32 chunk) {
-  return bits.subspan(static_cast<Size>(chunk) * kChunkBytes).first<kChunkBytes>();
+  return bits.subspan(chunk_offset(chunk)).first<kChunkBytes>();
 }
 
 }  // namespace
 
+extern "C" {
+
 // bloom_merge(filter regclass, value bloomfilter) -> bigint: ORs a value into a filter table, all
 // or nothing; the value's chunks are as many as the table's, or a multiple, which is folded. How
 // many bits were not set before. Writes only the rows that change, in ascending order.
-BLOOM_SQL_FUNCTION(bloom_merge) {
+PG_FUNCTION_INFO_V1(bloom_merge);
+Datum bloom_merge(PG_FUNCTION_ARGS) {
   const OpenFilter filter = open_for_add(fcinfo, "bloom_merge()");
   const ValueView value = value_argument(fcinfo, 1);
   if (rebuild_runs(*filter.table))
@@ -51,12 +55,12 @@ BLOOM_SQL_FUNCTION(bloom_merge) {
     uint8 source[kChunkBytes];
     std::memcpy(source, chunk_at(value.bits(), chunk * factor).data(), kChunkBytes);
     for (int32 i = 1; i < factor; ++i)
-      chunk_merge(source, chunk_at(value.bits(), chunk * factor + i));
+      merge_bits(source, chunk_at(value.bits(), chunk * factor + i));
     added += change_chunk(
         filter, chunk, nullptr, [&](ChunkView bits) { return chunk_covers(bits, source); },
         [&](MutableChunkView bits) {
           const uint64 before = popcount(bits);
-          chunk_merge(bits, source);
+          merge_bits(bits.data(), source);
           return static_cast<int64>(popcount(bits) - before);
         });
   }
@@ -68,7 +72,8 @@ BLOOM_SQL_FUNCTION(bloom_merge) {
 // bloom_value(filter regclass) -> bloomfilter: the table as one value, with every name whose add
 // had committed when the call began. Raises 55000 where the filter may lack names: the value would
 // deny them. Needs SELECT.
-BLOOM_SQL_FUNCTION(bloom_value) {
+PG_FUNCTION_INFO_V1(bloom_value);
+Datum bloom_value(PG_FUNCTION_ARGS) {
   if (PG_ARGISNULL(0)) null_filter();
   const OpenFilter filter = open_filter(PG_GETARG_OID(0), AccessShareLock, ACL_SELECT);
   const Settings &settings = filter.settings();
@@ -89,8 +94,8 @@ BLOOM_SQL_FUNCTION(bloom_value) {
   for (int32 chunk = 0; chunk < settings.chunks; ++chunk) {
     CHECK_FOR_INTERRUPTS();
     ChunkRow row = require_chunk(filter, chunk, nullptr, Access::kRead);
-    const ChunkView source = chunk_bits(filter.relation, filter.table->shape, &row.tuple);
-    std::memcpy(bits + static_cast<Size>(chunk) * kChunkBytes, source.data(), kChunkBytes);
+    const ChunkView source = stored_chunk(filter, &row);
+    std::memcpy(bits + chunk_offset(chunk), source.data(), kChunkBytes);
     row.release();
   }
   close_filter(filter);
@@ -100,7 +105,8 @@ BLOOM_SQL_FUNCTION(bloom_value) {
 // bloom_chunks(value) -> setof (chunk int, bits bit(8192)): its chunks as the rows of a filter
 // table. Raises 55000 where they could not be one's, or this server would not find its members.
 // Strict.
-BLOOM_SQL_FUNCTION(bloom_chunks) {
+PG_FUNCTION_INFO_V1(bloom_chunks);
+Datum bloom_chunks(PG_FUNCTION_ARGS) {
   InitMaterializedSRF(fcinfo, 0);
   const ValueView value = value_argument(fcinfo, 0);
   require_table_chunks(value.header);
@@ -115,3 +121,7 @@ BLOOM_SQL_FUNCTION(bloom_chunks) {
   }
   return Datum{0};
 }
+
+}  // extern "C"
+
+}  // namespace bloomfilter

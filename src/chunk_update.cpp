@@ -1,8 +1,11 @@
+
 #include "pg.hpp"
 
 #include <algorithm>
+#include <cstring>
 
-#include "chunk_write.hpp"
+#include "arguments.hpp"
+#include "chunk_update.hpp"
 #include "standby_wait.hpp"
 
 namespace bloomfilter {
@@ -46,7 +49,7 @@ HeapTuple lock_last_version(const OpenFilter &filter, int32 chunk, ItemPointer o
   if (result != TM_Ok) cannot_change(filter, chunk, result);
   HeapTuple last = ExecCopySlotHeapTuple(slot);
   // Versions are followed by their places, and a place may have been given to another row.
-  require_number(filter.relation, filter.table->shape, chunk, last);
+  require_number(filter.relation, filter.shape(), chunk, last);
   ExecDropSingleTupleTableSlot(slot);
   return last;
 }
@@ -146,7 +149,7 @@ bool replace_version(const OpenFilter &filter, int32 chunk, HeapTuple *changed) 
     if (!HeapTupleIsHeapOnly(*changed)) {
       insert_index_entries(filter.relation, *changed, chunk);
       // The index knows of each version that this transaction makes, and would be asked for all.
-      remember_place(filter.relation, filter.table, chunk, (*changed)->t_self);
+      remember_location(filter.relation, &filter.table->rows, chunk, (*changed)->t_self);
     }
     return true;
   }

@@ -1,3 +1,4 @@
+
 #include "pg.hpp"
 
 extern "C" {
@@ -10,58 +11,15 @@ extern "C" {
 
 #include <array>
 
-#include "journal.hpp"
+#include "rebuild_journal.hpp"
+#include "rebuild_phase.hpp"
 
 namespace bloomfilter {
 namespace {
 
-// Lock tags: objects of pg_class with a subobject that no column has. The first is the rebuild
-// itself, the others are its phases.
-constexpr uint16 kRebuildLock = 0x7B00;
-// The journal's lock says that its rebuild runs. The tag has the filter and the journal's number,
-// for the journal that a restored dump names is another's; no catalog has the filter's OID.
-constexpr uint16 kJournalLock = 0x7B10;
-
-constexpr const char *kPhaseNames[] = {"opening", "waiting for sign-ups under way",
-                                       "reading the source", "writing", "swapping"};
-
-LOCKTAG rebuild_tag(Oid relid, int which) {
-  LOCKTAG tag;
-  SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId, relid,
-                     static_cast<uint16>(kRebuildLock + which));
-  return tag;
-}
-
-LOCKTAG phase_tag(Oid relid, Phase phase) {
-  return rebuild_tag(relid, 1 + static_cast<int>(phase));
-}
-
-LOCKTAG journal_tag(Oid relid, uint32 journal) {
-  LOCKTAG tag;
-  SET_LOCKTAG_OBJECT(tag, MyDatabaseId, relid, journal, kJournalLock);
-  return tag;
-}
-
-// Whether some session, this one perhaps, holds the lock.
-bool is_held(const LOCKTAG &tag) {
-  if (compat_lock_held_by_me(tag, ExclusiveLock)) return true;
-  if (LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL) return true;
-  LockRelease(&tag, ShareLock, false);
-  return false;
-}
-
-void release_if_held(const LOCKTAG &tag) {
-  if (compat_lock_held_by_me(tag, ExclusiveLock)) LockRelease(&tag, ExclusiveLock, true);
-}
-
-void release_phases(Oid relid) {
-  for (int phase = 0; phase <= static_cast<int>(Phase::kSwapping); ++phase)
-    release_if_held(phase_tag(relid, static_cast<Phase>(phase)));
-}
-
 // Where the server keeps temporary files; a name that begins as theirs do is removed at its start.
 struct JournalPath {
-  char text[MAXPGPATH];
+  char text[MAXPGPATH + 64];  // a folder, and a name of at most 60 characters
   JournalPath(Oid relid, uint32 journal) {
     char folder[MAXPGPATH];
     TempTablespacePath(folder, DEFAULTTABLESPACE_OID);
@@ -97,7 +55,7 @@ void write_entry(const Digest &digest, uint8 *entry) {
 
 // Appends to the file; false where there is none. Each writer's bytes stay together, since the
 // file is open for appending.
-bool append(const char *path, const uint8 *bytes, Size size) {
+bool append_to_file(const char *path, const uint8 *bytes, Size size) {
   const int file = OpenTransientFile(path, O_WRONLY | O_APPEND | PG_BINARY);
   if (file < 0 && errno == ENOENT) return false;
   if (file < 0) journal_failed("open", path);
@@ -117,45 +75,6 @@ bool append(const char *path, const uint8 *bytes, Size size) {
 
 }  // namespace
 
-bool begin_rebuild(Oid relid) {
-  const LOCKTAG tag = rebuild_tag(relid, 0);
-  if (compat_lock_held_by_me(tag, ExclusiveLock)) return false;
-  return LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL;
-}
-
-void enter_phase(Oid relid, Phase phase) {
-  release_phases(relid);
-  // A moment's look by another session at what it is may be in the way: wait for that.
-  const LOCKTAG tag = phase_tag(relid, phase);
-  LockAcquire(&tag, ExclusiveLock, true, false);
-}
-
-void end_rebuild(Oid relid, uint32 journal) {
-  release_phases(relid);
-  if (journal != 0) release_if_held(journal_tag(relid, journal));
-  release_if_held(rebuild_tag(relid, 0));
-}
-
-bool rebuild_runs(const FilterTable &table) {
-  const uint32 journal = table.settings.journal;
-  return journal != 0 && !RecoveryInProgress() && is_held(journal_tag(table.relid, journal));
-}
-
-const char *running_rebuild(const FilterTable &table) {
-  if (RecoveryInProgress() || !is_held(rebuild_tag(table.relid, 0))) return nullptr;
-  for (int phase = 0; phase <= static_cast<int>(Phase::kSwapping); ++phase)
-    if (is_held(phase_tag(table.relid, static_cast<Phase>(phase))))
-      return psprintf("rebuilding: %s", kPhaseNames[phase]);
-  return "rebuilding";
-}
-
-const char *broken_rebuild(const FilterTable &table) {
-  if (table.settings.journal == 0) return nullptr;
-  // The primary's locks are not to be seen on a standby.
-  return RecoveryInProgress() ? "ready: a rebuild runs on the primary, or broke off"
-                              : "rebuild broken off";
-}
-
 void write_journal(const OpenFilter &filter, std::span<const Digest> digests) {
   const uint32 journal = filter.settings().journal;
   if (likely(journal == 0) || !rebuild_runs(*filter.table)) return;
@@ -166,7 +85,7 @@ void write_journal(const OpenFilter &filter, std::span<const Digest> digests) {
     const size_t count = Min(kBatch, digests.size() - first);
     for (size_t i = 0; i < count; ++i)
       write_entry(digests[first + i], entries.data() + i * kEntryBytes);
-    if (append(path.text, entries.data(), count * kEntryBytes)) continue;
+    if (append_to_file(path.text, entries.data(), count * kEntryBytes)) continue;
     // A rebuild that breaks off lets go of its lock before it removes the file.
     if (!rebuild_runs(*filter.table)) return;
     ereport(ERROR,
@@ -189,8 +108,7 @@ uint32 make_journal(Oid relid) {
   const int file = OpenTransientFile(path.text, O_CREAT | O_EXCL | O_WRONLY | PG_BINARY);
   if (file < 0) journal_failed("create", path.text);
   CloseTransientFile(file);
-  const LOCKTAG tag = journal_tag(relid, journal);
-  LockAcquire(&tag, ExclusiveLock, true, false);
+  lock_journal(relid, journal);
   return journal;
 }
 
@@ -202,7 +120,8 @@ void remove_journal(Oid relid, uint32 journal) {
                 errmsg("could not remove journal file \"%s\": %s", path.text, reason)));
 }
 
-int64 read_journal(Oid relid, uint32 journal, int64 *position, ApplyDigest apply, void *argument) {
+int64 read_journal(Oid relid, uint32 journal, int64 *position,
+                   FunctionRef<void(const Digest &)> apply) {
   const JournalPath path(relid, journal);
   const int file = OpenTransientFile(path.text, O_RDONLY | PG_BINARY);
   if (file < 0 && errno == ENOENT) entries_missing(path.text);
@@ -221,8 +140,8 @@ int64 read_journal(Oid relid, uint32 journal, int64 *position, ApplyDigest apply
     if (got < 0) journal_failed("read", path.text);
     if (static_cast<size_t>(got) != wanted) entries_missing(path.text);
     for (size_t i = 0; i < wanted; i += kEntryBytes)
-      apply(argument, digest_from_bytes(
-                          std::span<const unsigned char, kEntryBytes>(&entries[i], kEntryBytes)));
+      apply(
+          digest_from_bytes(std::span<const unsigned char, kEntryBytes>(&entries[i], kEntryBytes)));
     *position += got;
   }
   CloseTransientFile(file);

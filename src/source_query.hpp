@@ -1,6 +1,6 @@
 // The query that a filter is loaded from.
-#ifndef BLOOMFILTER_SOURCE_HPP
-#define BLOOMFILTER_SOURCE_HPP
+#ifndef BLOOMFILTER_SOURCE_QUERY_HPP
+#define BLOOMFILTER_SOURCE_QUERY_HPP
 
 #include "pg.hpp"
 

@@ -1,5 +1,6 @@
-#ifndef BLOOMFILTER_BITS_MEMORY_HPP
-#define BLOOMFILTER_BITS_MEMORY_HPP
+// Memory for the bits of a large filter.
+#ifndef BLOOMFILTER_HUGE_PAGES_HPP
+#define BLOOMFILTER_HUGE_PAGES_HPP
 
 #include "pg.hpp"
 
@@ -14,7 +15,7 @@ namespace bloomfilter {
 // Zeroed memory of the current context for a filter's bits, of any size. A large filter is met all
 // over, page after page, and huge pages spare the processor most of its address translation; the
 // advice has to come before the first touch. Not to be freed but with its context.
-inline void *allocate_bits(Size size) {
+inline void *allocate_zeroed(Size size) {
 #ifdef MADV_HUGEPAGE
   constexpr Size kHugePage = 2 * 1024 * 1024, kWorthIt = 32 * 1024 * 1024;
   if (size >= kWorthIt) {

@@ -1,0 +1,137 @@
+
+#include "pg.hpp"
+
+#include <cstring>
+#include <string_view>
+
+#ifdef __GLIBC__
+#include <gnu/libc-version.h>
+#endif
+
+#include "canary.hpp"
+#include "item_key.hpp"
+
+namespace bloomfilter {
+namespace {
+
+// Collects characters in lines, and adds each full buffer's normalization to a digest.
+struct CanaryDigest {
+  Normalization normalization;
+  char buffer[4096];
+  size_t used = 0;
+
+  void add(std::string_view character) {
+    if (used + character.size() + 1 > sizeof buffer) flush();
+    std::memcpy(buffer + used, character.data(), character.size());
+    used += character.size();
+    buffer[used++] = '\n';
+  }
+  void flush() {
+    CHECK_FOR_INTERRUPTS();
+    char *key = normalization == Normalization::kLower ? lower_by_collation({buffer, used})
+                                                       : pnstrdup(buffer, used);
+    if (!open_hasher().add({key, std::strlen(key)})) hash_failed();
+    pfree(key);
+    used = 0;
+  }
+};
+
+// Where lowering looks at the neighbors: final sigma, Turkish and Lithuanian dots, combining
+// marks.
+constexpr const char *kContextCases[] = {"\u0391\u03a3",  "\u0391\u03a3\u0391",
+                                         "\u03a3",        "\u0391\u03a3 \u0391",
+                                         "\u0391\u03a3.", "\u0391\u0301\u03a3",
+                                         "I\u0307",       "I\u0300",
+                                         "J\u0301",       "\u012e\u0303",
+                                         "\u0130",        "\u0130I",
+                                         "A\u030a",       "E\u0301",
+                                         "\u212a",        "\u1e9e"};
+
+void add_other_characters(CanaryDigest &digest) {
+  if (GetDatabaseEncoding() == PG_UTF8) {
+    for (pg_wchar c = 0x80; c <= 0x10FFFF; ++c) {
+      if (c >= 0xD800 && c <= 0xDFFF) continue;
+      unsigned char utf8[MAX_MULTIBYTE_CHAR_LEN + 1];
+      unicode_to_utf8(c, utf8);
+      digest.add({reinterpret_cast<char *>(utf8), static_cast<size_t>(pg_utf_mblen(utf8))});
+    }
+    for (const char *text : kContextCases) digest.add(text);
+  } else if (pg_database_encoding_max_length() == 1) {
+    for (int c = 0x80; c <= 0xFF; ++c) {
+      const char byte = static_cast<char>(c);
+      digest.add({&byte, 1});
+    }
+  }
+  digest.flush();
+}
+
+uint32 make_canary(Normalization normalization, CanaryPart part) {
+  if (!open_hasher().start()) hash_failed();
+  CanaryDigest digest{normalization, {}, 0};
+  digest.add(AsciiLines().view());
+  digest.flush();
+  if (part == CanaryPart::kAll) {
+    digest.add(GetDatabaseEncodingName());
+    digest.flush();
+    // With "none" an item is its own key, and only the encoding can change it.
+    if (normalization == Normalization::kLower) add_other_characters(digest);
+  }
+  Digest result{};
+  if (!open_hasher().finish(result)) hash_failed();
+  return static_cast<uint32>(result.hi >> 32);
+}
+
+// Version of what lowers text under `provider`, as far as it can be told.
+const char *provider_version(char provider, const char *locale) {
+  if (provider == COLLPROVIDER_LIBC) {
+#ifdef __GLIBC__
+    return gnu_get_libc_version();
+#else
+    // Not to be told: a stamp that no other backend has, so that each makes the canary itself.
+    return psprintf("unknown in %d", MyProcPid);
+#endif
+  }
+  const char *version = get_collation_actual_version(provider, locale);
+  // The tables of the built-in provider and the code around ICU are the server's.
+  return psprintf("%s pg%s", version == nullptr ? "" : version, PG_MAJORVERSION);
+}
+
+void write_stamp(char *stamp) {
+  HeapTuple tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId));
+  if (!HeapTupleIsValid(tuple)) elog(ERROR, "cache lookup failed for database %u", MyDatabaseId);
+  const char provider = reinterpret_cast<Form_pg_database>(GETSTRUCT(tuple))->datlocprovider;
+  bool is_null;
+  const Datum locale = SysCacheGetAttr(DATABASEOID, tuple,
+                                       provider == COLLPROVIDER_LIBC
+                                           ? static_cast<AttrNumber>(Anum_pg_database_datctype)
+                                           : kDatabaseLocaleAttribute,
+                                       &is_null);
+  const char *name = is_null ? "" : TextDatumGetCString(locale);
+  const int length = snprintf(stamp, kStampBytes, "%s %c %s %s", GetDatabaseEncodingName(),
+                              provider, provider_version(provider, name), name);
+  // Cut short it could be equal where the whole is not: better one that no other backend has.
+  if (length >= kStampBytes) snprintf(stamp, kStampBytes, "too long in %d", MyProcPid);
+  ReleaseSysCache(tuple);
+}
+
+}  // namespace
+
+uint32 server_canary(Normalization normalization, CanaryPart part) {
+  struct Remembered {
+    bool known;
+    uint32 value;
+  };
+  static constinit Remembered remembered[2][2] = {};
+  Remembered &canary = remembered[static_cast<int>(normalization)][static_cast<int>(part)];
+  if (!canary.known) canary = {true, make_canary(normalization, part)};
+  return canary.value;
+}
+
+const char *server_stamp(Normalization normalization) {
+  if (normalization == Normalization::kNone) return GetDatabaseEncodingName();
+  static constinit char stamp[kStampBytes] = {};
+  if (stamp[0] == '\0') write_stamp(stamp);
+  return stamp;
+}
+
+}  // namespace bloomfilter

@@ -1,0 +1,67 @@
+
+#include "pg.hpp"
+
+#include "chunk_estimate.hpp"
+#include "chunk_insert.hpp"
+#include "chunk_varbit.hpp"
+#include "filter_shape.hpp"
+#include "huge_pages.hpp"
+
+namespace bloomfilter {
+
+Header table_header(int32 chunks, Normalization normalization) {
+  return {kTableHashes, log2_of_chunk_bits(kChunkBits), normalization, chunks, 0};
+}
+
+void write_rows(Relation relation, const ChunkRange &range) {
+  require_plain_columns(relation);
+  BulkInsertState bulk = GetBulkInsertState();
+  Datum values[2];
+  bool nulls[2] = {false, false};
+  VarBit *bits = new_chunk_value();
+  values[1] = VarBitPGetDatum(bits);
+  for (int32 i = 0; i < range.count; ++i) {
+    CHECK_FOR_INTERRUPTS();
+    values[0] = Int32GetDatum(range.first + i);
+    if (range.bits != nullptr)
+      std::memcpy(VARBITS(bits), range.bits + chunk_offset(i), kChunkBytes);
+    HeapTuple tuple = heap_form_tuple(RelationGetDescr(relation), values, nulls);
+    heap_insert(relation, tuple, GetCurrentCommandId(true),
+                HEAP_INSERT_SKIP_FSM | HEAP_INSERT_FROZEN, bulk);
+    heap_freetuple(tuple);
+  }
+  pfree(bits);
+  FreeBulkInsertState(bulk);
+  CommandCounterIncrement();
+}
+
+float8 items_in(const ChunkRange &range) {
+  float8 items = 0;
+  for (int32 i = 0; i < range.count; ++i)
+    items += ChunkEstimate({range.bits + chunk_offset(i), kChunkBytes}).items();
+  return items;
+}
+
+float8 write_rows_by_range(Relation relation, int32 chunks, int32 max_chunks,
+                           FunctionRef<void(const ChunkRange &)> fill) {
+  MemoryContext context =
+      AllocSetContextCreate(CurrentMemoryContext, "bloomfilter rows", ALLOCSET_DEFAULT_SIZES);
+  MemoryContext caller = MemoryContextSwitchTo(context);
+  max_chunks = Min(chunks, max_chunks);
+  const Size bytes = chunk_offset(max_chunks);
+  ChunkRange range = {static_cast<uint8 *>(allocate_zeroed(bytes)), 0, 0};
+  float8 items = 0;
+  while (range.first < chunks) {
+    range.count = Min(max_chunks, chunks - range.first);
+    if (range.first > 0) std::memset(range.bits, 0, bytes);
+    fill(range);
+    items += items_in(range);
+    write_rows(relation, range);
+    range.first += range.count;
+  }
+  MemoryContextSwitchTo(caller);
+  MemoryContextDelete(context);
+  return items;
+}
+
+}  // namespace bloomfilter

@@ -1,0 +1,121 @@
+// bloom_create: a new filter table, empty or loaded from a source.
+#include "pg.hpp"
+
+#include "arguments.hpp"
+#include "bloomfilter/sizing.hpp"
+#include "chunk_insert.hpp"
+#include "filter_ddl.hpp"
+#include "item_key.hpp"
+#include "source_query.hpp"
+
+namespace bloomfilter {
+namespace {
+
+float8 capacity_argument(FunctionCallInfo fcinfo, int argument, const char *function) {
+  if (PG_ARGISNULL(argument))
+    ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+                    errmsg("capacity of %s must not be null", function),
+                    errhint("It is the number of items that the filter is meant to hold.")));
+  return PG_GETARG_FLOAT8(argument);
+}
+
+int32 table_chunks_argument(FunctionCallInfo fcinfo, int argument, float8 capacity,
+                            float8 fp_rate) {
+  if (PG_ARGISNULL(argument)) {
+    const int32 chunks = table_chunks(capacity, fp_rate);
+    const float8 bytes = table_bytes_on_disk(chunks);
+    if (bytes > kMaxUnaskedBytes)
+      ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+                      errmsg("a filter for %.0f items at a rate of %g takes %.0f GB on disk",
+                             capacity, fp_rate, bytes / 1e9),
+                      errhint("If that is what you want, say chunks => %d.", chunks)));
+    return chunks;
+  }
+  const int32 chunks = PG_GETARG_INT32(argument);
+  if (chunks < kMinTableChunks)
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                    errmsg("chunks must be at least %d, not %d", kMinTableChunks, chunks),
+                    errhint("With fewer, adds would wait for one another. Left out, the number "
+                            "comes from capacity and fp_rate.")));
+  return chunks;
+}
+
+// Makes the empty table where the caller would: in the first schema of its search path, unless
+// the name says another.
+Oid create_table(const char *name) {
+  RangeVar *range = makeRangeVarFromNameList(compat_qualified_name_list(name));
+  const Oid schema = RangeVarGetCreationNamespace(range);
+  if (isTempNamespace(schema))
+    ereport(ERROR, (errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+                    errmsg("a Bloom filter cannot be temporary")));
+  make_chunk_table(quote_qualified_identifier(get_namespace_name(schema), range->relname), "");
+  return get_relname_relid(range->relname, schema);
+}
+
+// Writes the rows of a new table from what the source yields. Returns about how many items.
+float8 load_source(Relation relation, const char *source, SourceRows rows, Oid caller, int32 chunks,
+                   Normalization normalization) {
+  SourceSpool *spool = open_spool(normalization, chunks, false);
+  read_source(source, caller, rows, RelationGetRelationName(relation), spool);
+  const float8 items = write_spooled_rows(relation, spool, chunks);
+  close_spool(spool);
+  return items;
+}
+
+void notice_outcome(const char *name, const Settings &settings, bool loaded) {
+  notice_ascii_only(settings.normalization, name);
+  if (settings.state == State::kLoading)
+    ereport(NOTICE, (errmsg("Bloom filter \"%s\" is not ready: every check answers maybe", name),
+                     errhint("Have sign-ups call bloom_add, then add the names there are with "
+                             "bloom_add_many, then call bloom_resume.")));
+  else if (loaded && settings.items_at_build == 0)
+    ereport(NOTICE, (errmsg("source of Bloom filter \"%s\" yielded no names", name)));
+  if (settings.items_at_build > settings.capacity)
+    ereport(WARNING, (errmsg("Bloom filter \"%s\" holds about %.0f items, more than its capacity "
+                             "of %.0f",
+                             name, settings.items_at_build, settings.capacity)));
+}
+
+}  // namespace
+
+extern "C" {
+
+// bloom_create(filter text, capacity float8, fp_rate float8, normalization text, source text,
+// ready boolean, chunks int) -> regclass: makes a filter table, loaded from source where one is
+// given.
+PG_FUNCTION_INFO_V1(bloom_create);
+Datum bloom_create(PG_FUNCTION_ARGS) {
+  PreventCommandIfReadOnly("bloom_create()");
+  const char *name = text_argument(fcinfo, 0, "filter");
+  const float8 capacity = capacity_argument(fcinfo, 1, "bloom_create");
+  const float8 fp_rate = PG_ARGISNULL(2) ? kDefaultFpRate : PG_GETARG_FLOAT8(2);
+  require_size_arguments(capacity, fp_rate);
+  const Normalization normalization =
+      normalization_named(text_argument(fcinfo, 3, "normalization"));
+  const char *source = PG_ARGISNULL(4) ? nullptr : text_argument(fcinfo, 4, "source");
+  const bool ready = source != nullptr || (!PG_ARGISNULL(5) && PG_GETARG_BOOL(5));
+  const int32 chunks = table_chunks_argument(fcinfo, 6, capacity, fp_rate);
+
+  const Oid caller = fcinfo->flinfo->fn_oid;
+  SPI_connect();
+  SourceRows rows = SourceRows::kNames;
+  if (source != nullptr) rows = require_source(source, caller);
+  const Oid relid = create_table(name);
+  Relation relation = table_open(relid, AccessExclusiveLock);
+  Settings settings = new_settings(relid, chunks, normalization, capacity, fp_rate);
+  settings.state = ready ? State::kReady : State::kLoading;
+  if (source == nullptr)
+    write_rows(relation, {nullptr, 0, chunks});
+  else
+    settings.items_at_build = load_source(relation, source, rows, caller, chunks, normalization);
+  table_close(relation, NoLock);
+  execute_sql(psprintf("alter table %s add primary key (chunk)", qualified_name(relid)));
+  store_settings(relid, settings, caller);
+  SPI_finish();
+  notice_outcome(get_rel_name(relid), settings, source != nullptr);
+  PG_RETURN_OID(relid);
+}
+
+}  // extern "C"
+
+}  // namespace bloomfilter

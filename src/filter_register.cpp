@@ -1,0 +1,111 @@
+// bloom_register: a table that was made by hand becomes a filter, with its bits.
+#include "pg.hpp"
+
+#include "arguments.hpp"
+#include "bloomfilter/sizing.hpp"
+#include "chunk_estimate.hpp"
+#include "filter_ddl.hpp"
+#include "filter_table.hpp"
+#include "item_key.hpp"
+
+namespace bloomfilter {
+namespace {
+
+// Raises unless the table holds the rows 0 to n - 1 and nothing else; returns n, and about how
+// many items in *items. The caller's lock keeps writers out.
+int32 count_chunks(Relation relation, const Shape &shape, float8 *items) {
+  int64 rows = 0, highest = -1, lowest = 0;
+  *items = 0;
+  scan_chunk_rows(relation, [&](HeapTuple tuple) {
+    const int64 chunk = chunk_number(relation, shape, tuple);
+    *items += ChunkEstimate(stored_chunk(relation, shape, tuple)).items();
+    lowest = Min(lowest, chunk);
+    highest = Max(highest, chunk);
+    ++rows;
+  });
+  // The primary key sees to it that no number is there twice.
+  if (lowest < 0 || rows != highest + 1)
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("\"%s\" does not hold every chunk", RelationGetRelationName(relation)),
+                    errdetail("It has " INT64_FORMAT " rows, with numbers from " INT64_FORMAT
+                              " to " INT64_FORMAT ".",
+                              rows, lowest < 0 ? lowest : Min(highest, 0), highest),
+                    errhint("A filter of n chunks has the rows 0 to n - 1, empty ones too.")));
+  if (rows < kMinTableChunks)
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("\"%s\" has " INT64_FORMAT " chunks; a filter has at least %d",
+                           RelationGetRelationName(relation), rows, kMinTableChunks)));
+  return static_cast<int32>(rows);
+}
+
+// Raises if one of the names that must be in the table is not: then its bits were made another
+// way than ours.
+void require_known(const OpenFilter &filter, ArrayType *known) {
+  Datum *items;
+  bool *nulls;
+  const int count = deconstruct_texts(known, &items, &nulls);
+  for (int i = 0; i < count; ++i) {
+    if (nulls[i]) continue;
+    text *item = DatumGetTextPP(items[i]);
+    const Digest digest = hash_item(filter.settings().normalization, text_view(item));
+    const Positions positions = positions_of(digest);
+    ChunkRow row = require_chunk(filter, chunk_of(digest, filter.settings().chunks), &positions,
+                                 Access::kRead);
+    const bool known_here = chunk_contains(stored_chunk(filter, &row), positions);
+    row.release();
+    if (!known_here)
+      ereport(
+          ERROR,
+          (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+           errmsg("\"%s\" does not contain \"%s\"", filter.name(), text_to_cstring(item)),
+           errdetail("As a filter of %d chunks with normalization \"%s\" it would call a "
+                     "known name free.",
+                     filter.settings().chunks, normalization_name(filter.settings().normalization)),
+           errhint("Its bits may be of another layout, or of another normalization.")));
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+// bloom_register(filter regclass, normalization text, capacity float8, fp_rate float8, known
+// text[]): adopts a table made by hand, with its bits. Refused if an item of `known` is denied.
+PG_FUNCTION_INFO_V1(bloom_register);
+Datum bloom_register(PG_FUNCTION_ARGS) {
+  PreventCommandIfReadOnly("bloom_register()");
+  if (PG_ARGISNULL(0)) null_filter();
+  const Oid relid = PG_GETARG_OID(0);
+  const Normalization normalization =
+      normalization_named(text_argument(fcinfo, 1, "normalization"));
+  const float8 fp_rate = PG_ARGISNULL(3) ? kDefaultFpRate : PG_GETARG_FLOAT8(3);
+  const float8 capacity = PG_ARGISNULL(2) ? 0 : PG_GETARG_FLOAT8(2);
+  require_size_arguments(PG_ARGISNULL(2) ? 1 : capacity, fp_rate);
+
+  require_owner(relid);
+  Relation relation = relation_open(relid, ShareRowExclusiveLock);
+  if (has_guard(relation))
+    ereport(ERROR, (errcode(ERRCODE_DUPLICATE_OBJECT),
+                    errmsg("\"%s\" is a Bloom filter already", RelationGetRelationName(relation)),
+                    errhint("To register it otherwise, drop its triggers \"%s\" and \"%s\" first.",
+                            kGuardTrigger, kTruncateTrigger)));
+  Shape shape;
+  require_filter_shape(relation, &shape);
+  float8 items;
+  const int32 chunks = count_chunks(relation, shape, &items);
+  relation_close(relation, NoLock);
+
+  Settings settings = new_settings(relid, chunks, normalization, capacity, fp_rate);
+  settings.items_at_build = items;
+  store_settings_alone(relid, settings, fcinfo->flinfo->fn_oid);
+  const OpenFilter filter = open_filter(relid, AccessShareLock, ACL_NO_RIGHTS);
+  if (!PG_ARGISNULL(4)) require_known(filter, PG_GETARG_ARRAYTYPE_P(4));
+  close_filter(filter);
+  notice_ascii_only(normalization, get_rel_name(relid));
+  warn_if_subscribed(relid, settings);
+  PG_RETURN_VOID();
+}
+
+}  // extern "C"
+
+}  // namespace bloomfilter

@@ -1,0 +1,261 @@
+
+#include "pg.hpp"
+
+extern "C" {
+#include "common/shortest_dec.h"
+}
+
+#include <charconv>
+#include <cstring>
+#include <string_view>
+
+#include "bloomfilter/layout.hpp"
+#include "bloomfilter/sizing.hpp"
+#include "filter_settings.hpp"
+
+namespace bloomfilter {
+namespace {
+
+// The settings' names, in the order in which they are written.
+enum Key {
+  kLayout,
+  kChunks,
+  kNormalization,
+  kState,
+  kCanary,
+  kCanaryAscii,
+  kStamp,
+  kCapacity,
+  kFpRate,
+  kItems,
+  kBuiltAt,
+  kSystem,
+  kTimeline,
+  kDatabase,
+  kRelation,
+  kFailover,
+  kExcess,
+  kJournal,
+  kUpdates,
+  kColumns,
+  kKeys
+};
+constexpr const char *kKeyNames[] = {
+    "layout",   "chunks",   "normalization", "state",    "canary",  "canary_ascii", "stamp",
+    "capacity", "fp_rate",  "items",         "built_at", "system",  "timeline",     "database",
+    "relation", "failover", "excess",        "journal",  "updates", "columns"};
+static_assert(lengthof(kKeyNames) == kKeys);
+constexpr const char *kStateNames[] = {"loading", "ready", "suspended"};
+constexpr const char *kFailoverNames[] = {"suspend", "trust"};
+constexpr const char *kUpdatesNames[] = {"allowed", "refused"};
+constexpr std::string_view kCanaryLost = "lost";
+
+template <typename Number>
+bool parse_number(std::string_view text, Number *number, int base = 10) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number, base);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+bool parse_number(std::string_view text, float8 *number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
+  return error == std::errc() && end == text.data() + text.size() && *number >= 0;
+}
+
+template <size_t N, typename Value>
+bool parse_name(std::string_view text, const char *const (&names)[N], Value *value) {
+  for (size_t i = 0; i < N; ++i)
+    if (text == names[i]) {
+      *value = static_cast<Value>(i);
+      return true;
+    }
+  return false;
+}
+
+bool parse_setting(Key key, std::string_view text, Settings *settings) {
+  switch (key) {
+    case kLayout: {
+      int layout;
+      return parse_number(text, &layout) && layout == kLayoutVersion;
+    }
+    case kChunks:
+      return parse_number(text, &settings->chunks) && settings->chunks >= kMinTableChunks;
+    case kNormalization:
+      for (Normalization one : {Normalization::kNone, Normalization::kLower})
+        if (text == normalization_name(one)) {
+          settings->normalization = one;
+          return true;
+        }
+      return false;
+    case kState:
+      return parse_name(text, kStateNames, &settings->state);
+    case kCanary:
+      settings->canary_lost = text == kCanaryLost;
+      return settings->canary_lost || parse_number(text, &settings->canary, 16);
+    case kCanaryAscii:
+      return parse_number(text, &settings->canary_ascii, 16);
+    case kStamp:
+      if (text.size() >= kStampBytes) return false;
+      std::memcpy(settings->stamp, text.data(), text.size());
+      settings->stamp[text.size()] = '\0';
+      return true;
+    case kCapacity:
+      return parse_number(text, &settings->capacity);
+    case kFpRate:
+      return parse_number(text, &settings->fp_rate);
+    case kItems:
+      return parse_number(text, &settings->items_at_build);
+    case kBuiltAt:
+      return parse_number(text, &settings->built_at);
+    case kSystem:
+      return parse_number(text, &settings->origin.system);
+    case kTimeline:
+      return parse_number(text, &settings->origin.timeline);
+    case kDatabase:
+      return parse_number(text, &settings->origin.database);
+    case kRelation:
+      return parse_number(text, &settings->origin.relation);
+    case kFailover:
+      return parse_name(text, kFailoverNames, &settings->trust_failover);
+    case kExcess:
+      return parse_number(text, &settings->excess_items);
+    case kJournal:
+      return parse_number(text, &settings->journal);
+    case kUpdates:
+      return parse_name(text, kUpdatesNames, &settings->updates_refused);
+    case kColumns: {
+      const size_t colon = text.find(':');
+      return colon != std::string_view::npos &&
+             parse_number(text.substr(0, colon), &settings->columns.chunk) &&
+             parse_number(text.substr(colon + 1), &settings->columns.bits);
+    }
+    case kKeys:
+      break;
+  }
+  return false;
+}
+
+// Calls write(text) with each setting, key=value, in order.
+void write_settings(const Settings &settings, FunctionRef<void(const char *)> write) {
+  char fp_rate[DOUBLE_SHORTEST_DECIMAL_LEN];
+  double_to_shortest_decimal_buf(settings.fp_rate, fp_rate);
+  const char *const values[] = {
+      psprintf("%d", kLayoutVersion),
+      psprintf("%d", settings.chunks),
+      normalization_name(settings.normalization),
+      kStateNames[static_cast<int>(settings.state)],
+      settings.canary_lost ? kCanaryLost.data() : psprintf("%08x", settings.canary),
+      psprintf("%08x", settings.canary_ascii),
+      settings.stamp,
+      psprintf("%.0f", settings.capacity),
+      fp_rate,
+      psprintf("%.0f", settings.items_at_build),
+      psprintf(INT64_FORMAT, settings.built_at),
+      psprintf(UINT64_FORMAT, settings.origin.system),
+      psprintf("%u", settings.origin.timeline),
+      psprintf("%u", settings.origin.database),
+      psprintf("%u", settings.origin.relation),
+      kFailoverNames[settings.trust_failover],
+      psprintf("%.0f", settings.excess_items),
+      psprintf("%u", settings.journal),
+      kUpdatesNames[settings.updates_refused],
+      psprintf("%d:%d", settings.columns.chunk, settings.columns.bits),
+  };
+  static_assert(lengthof(values) == kKeys);
+  for (int key = 0; key < kKeys; ++key) write(psprintf("%s=%s", kKeyNames[key], values[key]));
+}
+
+}  // namespace
+
+Origin origin_here(Oid relid) {
+  TimeLineID timeline;
+  if (RecoveryInProgress())
+    GetXLogReplayRecPtr(&timeline);
+  else
+    timeline = GetWALInsertionTimeLine();
+  return {GetSystemIdentifier(), timeline, MyDatabaseId, relid};
+}
+
+bool is_original(const Origin &made, const Origin &here) {
+  return made.system == here.system && made.database == here.database &&
+         made.relation == here.relation;
+}
+
+Columns columns_of(Oid relid) {
+  return {get_attnum(relid, "chunk"), get_attnum(relid, "bits")};
+}
+
+Agreement agreement_with_server(const Settings &settings) {
+  const Normalization normalization = settings.normalization;
+  if (settings.canary_ascii != server_canary(normalization, CanaryPart::kAscii))
+    return Agreement::kNone;
+  if (std::strcmp(settings.stamp, server_stamp(normalization)) == 0 ||
+      settings.canary == server_canary(normalization, CanaryPart::kAll))
+    return Agreement::kFull;
+  return Agreement::kAsciiOnly;
+}
+
+bool normalized_as_here(const Settings &settings) {
+  return !settings.canary_lost &&
+         settings.canary == server_canary(settings.normalization, CanaryPart::kAll) &&
+         settings.canary_ascii == server_canary(settings.normalization, CanaryPart::kAscii);
+}
+
+const char *parse_settings(const Trigger &guard, Settings *settings) {
+  bool seen[kKeys] = {};
+  for (int i = 0; i < guard.tgnargs; ++i) {
+    const std::string_view argument = guard.tgargs[i];
+    const size_t equals = argument.find('=');
+    int key;
+    if (equals == std::string_view::npos ||
+        !parse_name(argument.substr(0, equals), kKeyNames, &key) || seen[key] ||
+        !parse_setting(static_cast<Key>(key), argument.substr(equals + 1), settings))
+      return psprintf("Its setting \"%s\" is malformed, or of another version.", guard.tgargs[i]);
+    seen[key] = true;
+  }
+  for (int key = 0; key < kKeys; ++key)
+    if (!seen[key]) return psprintf("Its setting \"%s\" is missing.", kKeyNames[key]);
+  return nullptr;
+}
+
+char *settings_arguments(const Settings &settings) {
+  StringInfoData arguments;
+  initStringInfo(&arguments);
+  write_settings(settings, [&](const char *text) {
+    appendStringInfo(&arguments, "%s%s", arguments.len == 0 ? "" : ", ", quote_literal_cstr(text));
+  });
+  return arguments.data;
+}
+
+bytea *settings_stored(const Settings &settings, int16 *count) {
+  StringInfoData stored;
+  initStringInfo(&stored);
+  *count = 0;
+  write_settings(settings, [&](const char *text) {
+    appendBinaryStringInfo(&stored, text, static_cast<int>(std::strlen(text)) + 1);
+    ++*count;
+  });
+  const Size size = VARHDRSZ + static_cast<Size>(stored.len);
+  auto *bytes = static_cast<bytea *>(palloc(size));
+  SET_VARSIZE(bytes, size);
+  std::memcpy(VARDATA(bytes), stored.data, static_cast<Size>(stored.len));
+  return bytes;
+}
+
+Settings new_settings(Oid relid, int32 chunks, Normalization normalization, float8 capacity,
+                      float8 fp_rate) {
+  Settings settings{};
+  settings.chunks = chunks;
+  settings.normalization = normalization;
+  settings.state = State::kReady;
+  settings.canary = server_canary(normalization, CanaryPart::kAll);
+  settings.canary_ascii = server_canary(normalization, CanaryPart::kAscii);
+  strlcpy(settings.stamp, server_stamp(normalization), kStampBytes);
+  settings.capacity = capacity;
+  settings.fp_rate = fp_rate;
+  settings.built_at = timestamptz_to_time_t(GetCurrentTimestamp());
+  settings.origin = origin_here(relid);
+  settings.columns = columns_of(relid);
+  return settings;
+}
+
+}  // namespace bloomfilter

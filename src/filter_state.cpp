@@ -1,0 +1,93 @@
+// bloom_suspend and bloom_resume: whether checks of a filter may deny.
+#include "pg.hpp"
+
+#include "arguments.hpp"
+#include "filter_ddl.hpp"
+#include "filter_table.hpp"
+#include "rebuild_phase.hpp"
+#include "standby_wait.hpp"
+
+namespace bloomfilter {
+namespace {
+
+// The settings of a filter that its owner is about to change, and that nobody else changes until
+// the commit. *agreement is that with the server's normalization.
+Settings settings_to_change(FunctionCallInfo fcinfo, const char *function, LOCKMODE lock,
+                            Agreement *agreement) {
+  PreventCommandIfReadOnly(function);
+  if (PG_ARGISNULL(0)) null_filter();
+  const Oid relid = PG_GETARG_OID(0);
+  // Before the lock: nobody else may stop the adds.
+  require_owner(relid);
+  LockRelationOid(relid, lock);
+  lock_settings(relid);
+  const OpenFilter filter = open_filter(relid, lock, ACL_NO_RIGHTS);
+  Settings settings = filter.settings();
+  *agreement = filter.table->agreement;
+  if (settings.trust_failover) wait_for_standbys();
+  // Of a rebuild that broke off nothing is needed any more.
+  if (!rebuild_runs(*filter.table)) settings.journal = 0;
+  close_filter(filter);
+  return settings;
+}
+
+void warn_without_standbys(const char *name) {
+  if (has_synchronous_standbys()) return;
+  ereport(WARNING,
+          (errmsg("Bloom filter \"%s\" trusts failovers, but no standby is synchronous", name),
+           errdetail("After a failover it would deny the names whose adds the standby "
+                     "never got."),
+           errhint("Set synchronous_standby_names.")));
+}
+
+}  // namespace
+
+extern "C" {
+
+// bloom_suspend(filter regclass): from its commit on every check answers maybe; adds go on. It
+// waits for no add, nor an add for it: whatever an add under way reads of the settings, it does the
+// same. Under a normalization that has changed there is no way back but another build: names may be
+// added with bits that no check would look for, were the server as before.
+PG_FUNCTION_INFO_V1(bloom_suspend);
+Datum bloom_suspend(PG_FUNCTION_ARGS) {
+  Agreement agreement;
+  Settings settings = settings_to_change(fcinfo, "bloom_suspend()", AccessShareLock, &agreement);
+  settings.state = State::kSuspended;
+  settings.canary_lost |= agreement != Agreement::kFull;
+  overwrite_settings(PG_GETARG_OID(0), settings);
+  PG_RETURN_VOID();
+}
+
+// bloom_resume(filter regclass, trust_failover boolean): the caller vouches that every name is
+// in; checks may deny from its commit on, of this table on this server and timeline. trust_failover
+// says whether a failover suspends the filter; null leaves that as it is. It waits for the adds
+// under way: the caller's word may count a bulk that has not committed yet, and adds that do not
+// know of the trust would not wait for a standby.
+PG_FUNCTION_INFO_V1(bloom_resume);
+Datum bloom_resume(PG_FUNCTION_ARGS) {
+  Agreement agreement;
+  Settings settings =
+      settings_to_change(fcinfo, "bloom_resume()", ShareRowExclusiveLock, &agreement);
+  const Oid relid = PG_GETARG_OID(0);
+  if (!normalized_as_here(settings))
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("cannot resume Bloom filter \"%s\"", get_rel_name(relid)),
+                    errdetail("Normalization \"%s\" is not what it was when names were added.",
+                              normalization_name(settings.normalization)),
+                    errhint("Make the filter anew from its source.")));
+  settings.state = State::kReady;
+  settings.origin = origin_here(relid);
+  settings.columns = columns_of(relid);
+  strlcpy(settings.stamp, server_stamp(settings.normalization), kStampBytes);
+  const bool trusted = settings.trust_failover;
+  if (!PG_ARGISNULL(1)) settings.trust_failover = PG_GETARG_BOOL(1);
+  store_settings_alone(relid, settings, fcinfo->flinfo->fn_oid);
+  if (settings.trust_failover) wait_for_standbys();
+  if (settings.trust_failover && !trusted) warn_without_standbys(get_rel_name(relid));
+  warn_if_subscribed(relid, settings);
+  PG_RETURN_VOID();
+}
+
+}  // extern "C"
+
+}  // namespace bloomfilter
