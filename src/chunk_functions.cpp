@@ -35,7 +35,7 @@ extern "C" {
 // username_bits(name [, chunks int]) -> (chunk int, mask bit(8192)): the article's function, for
 // any number of chunks. Null for a null name.
 PG_FUNCTION_INFO_V1(username_bits);
-Datum username_bits(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum username_bits(PG_FUNCTION_ARGS) {
   const int32 chunks = PG_NARGS() == 1 ? kArticleChunks : chunks_argument(fcinfo, 1);
   if (PG_ARGISNULL(0)) PG_RETURN_NULL();
   const Digest digest = hash_lower(PG_GETARG_TEXT_PP(0));
@@ -48,7 +48,7 @@ Datum username_bits(PG_FUNCTION_ARGS) {
 
 // bloom_chunk(item text, chunks int) -> int: the item's chunk. Null for a null item.
 PG_FUNCTION_INFO_V1(bloom_chunk);
-Datum bloom_chunk(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_chunk(PG_FUNCTION_ARGS) {
   const int32 chunks = chunks_argument(fcinfo, 1);
   if (PG_ARGISNULL(0)) PG_RETURN_NULL();
   PG_RETURN_INT32(chunk_of(hash_lower(PG_GETARG_TEXT_PP(0)), chunks));
@@ -57,7 +57,7 @@ Datum bloom_chunk(PG_FUNCTION_ARGS) {
 // bit + text -> bit(8192): a copy of the chunk with the item's bits set; the chunk itself for a
 // null item.
 PG_FUNCTION_INFO_V1(bloom_bits_add);
-Datum bloom_bits_add(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_bits_add(PG_FUNCTION_ARGS) {
   VarBit *bits = chunk_argument(fcinfo, 0);
   if (PG_ARGISNULL(1)) PG_RETURN_VARBIT_P(bits);
   VarBit *result = copy_chunk_value(bits);
@@ -67,7 +67,7 @@ Datum bloom_bits_add(PG_FUNCTION_ARGS) {
 
 // bit @> text -> boolean: whether all of the item's bits are set. Null for a null item.
 PG_FUNCTION_INFO_V1(bloom_bits_contain);
-Datum bloom_bits_contain(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_bits_contain(PG_FUNCTION_ARGS) {
   VarBit *bits = chunk_argument(fcinfo, 0);
   if (PG_ARGISNULL(1)) PG_RETURN_NULL();
   PG_RETURN_BOOL(chunk_has(bits, PG_GETARG_TEXT_PP(1)));
@@ -75,7 +75,7 @@ Datum bloom_bits_contain(PG_FUNCTION_ARGS) {
 
 // text <@ bit -> boolean: the commutator.
 PG_FUNCTION_INFO_V1(bloom_bits_contained);
-Datum bloom_bits_contained(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_bits_contained(PG_FUNCTION_ARGS) {
   VarBit *bits = chunk_argument(fcinfo, 1);
   if (PG_ARGISNULL(0)) PG_RETURN_NULL();
   PG_RETURN_BOOL(chunk_has(bits, PG_GETARG_TEXT_PP(0)));
@@ -84,7 +84,7 @@ Datum bloom_bits_contained(PG_FUNCTION_ARGS) {
 // Transition of bloom_bits_agg(item text): ORs the item's mask into the state, a chunk of the
 // aggregate's own, in place. A null item makes an empty chunk where there is none yet.
 PG_FUNCTION_INFO_V1(bloom_bits_agg_add);
-Datum bloom_bits_agg_add(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_bits_agg_add(PG_FUNCTION_ARGS) {
   MemoryContext context = aggregate_context(fcinfo);
   VarBit *state;
   if (PG_ARGISNULL(0)) {
@@ -102,7 +102,7 @@ Datum bloom_bits_agg_add(PG_FUNCTION_ARGS) {
 // Transition of bloom_fp_rate(bits bit): adds (bits set / bits)^7 to a state of the server's
 // float8_accum, {count, sum, sum of squares}, whose last is not kept. Strict: skips nulls.
 PG_FUNCTION_INFO_V1(bloom_fp_rate_add);
-Datum bloom_fp_rate_add(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_fp_rate_add(PG_FUNCTION_ARGS) {
   aggregate_context(fcinfo);
   ArrayType *state = PG_GETARG_ARRAYTYPE_P(0);
   // It is written in place, and anybody may make an aggregate with another initial state.

@@ -204,7 +204,7 @@ extern "C" {
 // bloom_might_contain(filter regclass, item text) -> boolean: false means definitely not. Null
 // for a null item.
 PG_FUNCTION_INFO_V1(bloom_might_contain);
-Datum bloom_might_contain(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_might_contain(PG_FUNCTION_ARGS) {
   if (PG_ARGISNULL(0)) null_filter();
   const OpenFilter filter = open_filter(PG_GETARG_OID(0), AccessShareLock, ACL_SELECT);
   if (PG_ARGISNULL(1)) {
@@ -219,7 +219,7 @@ Datum bloom_might_contain(PG_FUNCTION_ARGS) {
 // bloom_might_contain_many(filter regclass, items text[]) -> boolean[]: same order, bounds and
 // length; null for null.
 PG_FUNCTION_INFO_V1(bloom_might_contain_many);
-Datum bloom_might_contain_many(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_might_contain_many(PG_FUNCTION_ARGS) {
   if (PG_ARGISNULL(0)) null_filter();
   const OpenFilter filter = open_filter(PG_GETARG_OID(0), AccessShareLock, ACL_SELECT);
   if (PG_ARGISNULL(1)) {
@@ -248,7 +248,7 @@ Datum bloom_might_contain_many(PG_FUNCTION_ARGS) {
 // bloom_add(filter regclass, item text) -> boolean: true means that the item was definitely new.
 // Null for a null item.
 PG_FUNCTION_INFO_V1(bloom_add);
-Datum bloom_add(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_add(PG_FUNCTION_ARGS) {
   const OpenFilter filter = open_for_add(fcinfo, "bloom_add()");
   if (PG_ARGISNULL(1)) {
     close_filter(filter);
@@ -270,7 +270,7 @@ Datum bloom_add(PG_FUNCTION_ARGS) {
 // are taken in ascending order, so that two calls cannot deadlock, and each row is written at
 // most once. Nulls are skipped; null for a null array.
 PG_FUNCTION_INFO_V1(bloom_add_many);
-Datum bloom_add_many(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_add_many(PG_FUNCTION_ARGS) {
   const OpenFilter filter = open_for_add(fcinfo, "bloom_add_many()");
   if (PG_ARGISNULL(1)) {
     close_filter(filter);

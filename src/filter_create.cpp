@@ -84,7 +84,7 @@ extern "C" {
 // ready boolean, chunks int) -> regclass: makes a filter table, loaded from source where one is
 // given.
 PG_FUNCTION_INFO_V1(bloom_create);
-Datum bloom_create(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_create(PG_FUNCTION_ARGS) {
   PreventCommandIfReadOnly("bloom_create()");
   const char *name = text_argument(fcinfo, 0, "filter");
   const float8 capacity = capacity_argument(fcinfo, 1, "bloom_create");

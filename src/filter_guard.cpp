@@ -50,7 +50,7 @@ extern "C" {
 // deletes, truncation, changed chunk numbers and cleared bits with 55000; an update on a logical
 // replication subscriber is ORed.
 PG_FUNCTION_INFO_V1(bloom_guard);
-Datum bloom_guard(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_guard(PG_FUNCTION_ARGS) {
   if (!CALLED_AS_TRIGGER(fcinfo))
     ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
                     errmsg("bloom_guard was not called as a trigger")));

@@ -221,7 +221,7 @@ extern "C" {
 
 // bloom_info(filter regclass) -> record: one row, exact, reads every chunk. Needs SELECT.
 PG_FUNCTION_INFO_V1(bloom_info);
-Datum bloom_info(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_info(PG_FUNCTION_ARGS) {
   if (PG_ARGISNULL(0)) null_filter();
   const OpenFilter filter = open_filter(PG_GETARG_OID(0), AccessShareLock, ACL_SELECT);
   const Datum row = info_row(fcinfo, filter.relation, filter.table, filter.settings().chunks);
@@ -233,7 +233,7 @@ Datum bloom_info(PG_FUNCTION_ARGS) {
 // error, and no waiting for a lock, where the filter cannot be read, but a row whose status says
 // why; null where it is gone. A cancel and the like are errors all the same.
 PG_FUNCTION_INFO_V1(bloom_info_sampled);
-Datum bloom_info_sampled(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_info_sampled(PG_FUNCTION_ARGS) {
   MemoryContext context = CurrentMemoryContext;
   ResourceOwner owner = CurrentResourceOwner;
   volatile Datum row = 0;

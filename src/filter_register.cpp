@@ -72,7 +72,7 @@ extern "C" {
 // bloom_register(filter regclass, normalization text, capacity float8, fp_rate float8, known
 // text[]): adopts a table made by hand, with its bits. Refused if an item of `known` is denied.
 PG_FUNCTION_INFO_V1(bloom_register);
-Datum bloom_register(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_register(PG_FUNCTION_ARGS) {
   PreventCommandIfReadOnly("bloom_register()");
   if (PG_ARGISNULL(0)) null_filter();
   const Oid relid = PG_GETARG_OID(0);

@@ -7,7 +7,7 @@
 #include "filter_shape.hpp"
 
 // In filter_guard.cpp, several floors up; a trigger is known by the address of its function.
-extern "C" Datum bloom_guard(PG_FUNCTION_ARGS);
+extern "C" PGDLLEXPORT Datum bloom_guard(PG_FUNCTION_ARGS);
 
 namespace bloomfilter {
 namespace {

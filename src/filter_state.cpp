@@ -49,7 +49,7 @@ extern "C" {
 // same. Under a normalization that has changed there is no way back but another build: names may be
 // added with bits that no check would look for, were the server as before.
 PG_FUNCTION_INFO_V1(bloom_suspend);
-Datum bloom_suspend(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_suspend(PG_FUNCTION_ARGS) {
   Agreement agreement;
   Settings settings = settings_to_change(fcinfo, "bloom_suspend()", AccessShareLock, &agreement);
   settings.state = State::kSuspended;
@@ -64,7 +64,7 @@ Datum bloom_suspend(PG_FUNCTION_ARGS) {
 // under way: the caller's word may count a bulk that has not committed yet, and adds that do not
 // know of the trust would not wait for a standby.
 PG_FUNCTION_INFO_V1(bloom_resume);
-Datum bloom_resume(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_resume(PG_FUNCTION_ARGS) {
   Agreement agreement;
   Settings settings =
       settings_to_change(fcinfo, "bloom_resume()", ShareRowExclusiveLock, &agreement);

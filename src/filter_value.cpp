@@ -37,7 +37,7 @@ extern "C" {
 // or nothing; the value's chunks are as many as the table's, or a multiple, which is folded. How
 // many bits were not set before. Writes only the rows that change, in ascending order.
 PG_FUNCTION_INFO_V1(bloom_merge);
-Datum bloom_merge(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_merge(PG_FUNCTION_ARGS) {
   const OpenFilter filter = open_for_add(fcinfo, "bloom_merge()");
   const ValueView value = value_argument(fcinfo, 1);
   if (rebuild_runs(*filter.table))
@@ -73,7 +73,7 @@ Datum bloom_merge(PG_FUNCTION_ARGS) {
 // had committed when the call began. Raises 55000 where the filter may lack names: the value would
 // deny them. Needs SELECT.
 PG_FUNCTION_INFO_V1(bloom_value);
-Datum bloom_value(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_value(PG_FUNCTION_ARGS) {
   if (PG_ARGISNULL(0)) null_filter();
   const OpenFilter filter = open_filter(PG_GETARG_OID(0), AccessShareLock, ACL_SELECT);
   const Settings &settings = filter.settings();
@@ -106,7 +106,7 @@ Datum bloom_value(PG_FUNCTION_ARGS) {
 // table. Raises 55000 where they could not be one's, or this server would not find its members.
 // Strict.
 PG_FUNCTION_INFO_V1(bloom_chunks);
-Datum bloom_chunks(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_chunks(PG_FUNCTION_ARGS) {
   InitMaterializedSRF(fcinfo, 0);
   const ValueView value = value_argument(fcinfo, 0);
   require_table_chunks(value.header);

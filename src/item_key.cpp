@@ -201,7 +201,7 @@ extern "C" {
 
 // bloom_normalize(item text, normalization text) -> text: the key that is hashed.
 PG_FUNCTION_INFO_V1(bloom_normalize);
-Datum bloom_normalize(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_normalize(PG_FUNCTION_ARGS) {
   text *item = PG_GETARG_TEXT_PP(0);
   const Normalization normalization = normalization_named(text_to_cstring(PG_GETARG_TEXT_PP(1)));
   if (normalization == Normalization::kNone) PG_RETURN_TEXT_P(item);

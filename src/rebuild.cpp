@@ -281,7 +281,7 @@ extern "C" {
 // commit of its user; a source that yields fewer names than min_share of what the filter holds is
 // an error.
 PG_FUNCTION_INFO_V1(bloom_rebuild);
-Datum bloom_rebuild(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_rebuild(PG_FUNCTION_ARGS) {
   require_top_level(fcinfo, "bloom_rebuild()");
   if (PG_ARGISNULL(0)) null_filter();
   Rebuild rebuild{};
@@ -307,7 +307,7 @@ Datum bloom_rebuild(PG_FUNCTION_ARGS) {
 // call bloom_grow(filter regclass): twice the chunks and the capacity, without a source; the same
 // members, and about the rate of before until more are added.
 PG_FUNCTION_INFO_V1(bloom_grow);
-Datum bloom_grow(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_grow(PG_FUNCTION_ARGS) {
   require_top_level(fcinfo, "bloom_grow()");
   if (PG_ARGISNULL(0)) null_filter();
   Rebuild rebuild{};

@@ -21,7 +21,7 @@ extern "C" {
 // bloom_size(capacity float8, fp_rate float8) -> rows `table` and `value`: the smallest geometry
 // that holds capacity items at fp_rate. No row `value` where it would exceed 256 MiB.
 PG_FUNCTION_INFO_V1(bloom_size);
-Datum bloom_size(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_size(PG_FUNCTION_ARGS) {
   const float8 capacity = PG_GETARG_FLOAT8(0), fp_rate = PG_GETARG_FLOAT8(1);
   require_size_arguments(capacity, fp_rate);
   InitMaterializedSRF(fcinfo, 0);
@@ -54,7 +54,7 @@ Datum bloom_size(PG_FUNCTION_ARGS) {
 // bloom_expected_fp_rate(items float8, chunks int, k int) -> float8: of that many items in chunks
 // of 8,192 bits.
 PG_FUNCTION_INFO_V1(bloom_expected_fp_rate);
-Datum bloom_expected_fp_rate(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_expected_fp_rate(PG_FUNCTION_ARGS) {
   const float8 items = PG_GETARG_FLOAT8(0);
   const int32 chunks = chunks_argument(fcinfo, 1), k = PG_GETARG_INT32(2);
   if (!(items >= 0) || std::isinf(items))

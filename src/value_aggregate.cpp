@@ -120,7 +120,7 @@ extern "C" {
 // Transition of bloom_agg(item text, capacity float8, fp_rate float8, normalization text): rows
 // without an item count for the parameters.
 PG_FUNCTION_INFO_V1(bloom_agg_add);
-Datum bloom_agg_add(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_agg_add(PG_FUNCTION_ARGS) {
   if (PG_ARGISNULL(2)) null_argument("capacity");
   if (PG_ARGISNULL(3)) null_argument("fp_rate");
   const Parameters parameters = {PG_GETARG_FLOAT8(2), PG_GETARG_FLOAT8(3), 0,
@@ -134,7 +134,7 @@ Datum bloom_agg_add(PG_FUNCTION_ARGS) {
 
 // Transition of bloom_agg_chunks(item text, chunks int, normalization text): k = 7.
 PG_FUNCTION_INFO_V1(bloom_agg_chunks_add);
-Datum bloom_agg_chunks_add(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_agg_chunks_add(PG_FUNCTION_ARGS) {
   if (PG_ARGISNULL(2)) null_argument("chunks");
   const Parameters parameters = {0, 0, PG_GETARG_INT32(2), normalization_argument(fcinfo, 3)};
   return add_row(fcinfo, parameters, [&] {
@@ -149,7 +149,7 @@ Datum bloom_agg_chunks_add(PG_FUNCTION_ARGS) {
 // Transition of bloom_union_agg(value bloomfilter). A null value is a missing filter, and its
 // members would be missing: an error.
 PG_FUNCTION_INFO_V1(bloom_union_agg_add);
-Datum bloom_union_agg_add(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_union_agg_add(PG_FUNCTION_ARGS) {
   MemoryContext context = aggregate_context(fcinfo);
   Building *building = PG_ARGISNULL(0) ? nullptr : building_argument(fcinfo, 0);
   if (PG_ARGISNULL(1))
@@ -162,7 +162,7 @@ Datum bloom_union_agg_add(PG_FUNCTION_ARGS) {
 
 // Combines two states into the first.
 PG_FUNCTION_INFO_V1(bloom_building_combine);
-Datum bloom_building_combine(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_building_combine(PG_FUNCTION_ARGS) {
   MemoryContext context = aggregate_context(fcinfo);
   Building *building = PG_ARGISNULL(0) ? nullptr : finish_building(building_argument(fcinfo, 0));
   if (PG_ARGISNULL(1)) {
@@ -176,14 +176,14 @@ Datum bloom_building_combine(PG_FUNCTION_ARGS) {
 
 // State to bytea: the value itself, not a copy. Strict.
 PG_FUNCTION_INFO_V1(bloom_building_serialize);
-Datum bloom_building_serialize(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_building_serialize(PG_FUNCTION_ARGS) {
   aggregate_context(fcinfo);
   return PointerGetDatum(finish_building(building_argument(fcinfo, 0))->expanded.value);
 }
 
 // Bytea to state, validated; around the bytes that came, which a combine reads at once. Strict.
 PG_FUNCTION_INFO_V1(bloom_building_deserialize);
-Datum bloom_building_deserialize(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_building_deserialize(PG_FUNCTION_ARGS) {
   aggregate_context(fcinfo);
   varlena *value = PG_DETOAST_DATUM(PG_GETARG_DATUM(0));
   const ValueView view =
@@ -193,7 +193,7 @@ Datum bloom_building_deserialize(PG_FUNCTION_ARGS) {
 
 // State to value; over no rows null. May be called again, and rows may follow.
 PG_FUNCTION_INFO_V1(bloom_building_value);
-Datum bloom_building_value(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_building_value(PG_FUNCTION_ARGS) {
   aggregate_context(fcinfo);
   if (PG_ARGISNULL(0)) PG_RETURN_NULL();
   return expanded_result(&finish_building(building_argument(fcinfo, 0))->expanded);

@@ -97,7 +97,7 @@ extern "C" {
 
 // bloomfilter_in(cstring) -> bloomfilter: the bytes in any form of bytea, validated.
 PG_FUNCTION_INFO_V1(bloomfilter_in);
-Datum bloomfilter_in(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloomfilter_in(PG_FUNCTION_ARGS) {
   Datum bytes;
   if (!compat_byteain(PG_GETARG_CSTRING(0), fcinfo->context, &bytes)) PG_RETURN_NULL();
   Header header;
@@ -112,7 +112,7 @@ Datum bloomfilter_in(PG_FUNCTION_ARGS) {
 
 // bloomfilter_out(bloomfilter) -> cstring: hex as of bytea, whatever bytea_output says.
 PG_FUNCTION_INFO_V1(bloomfilter_out);
-Datum bloomfilter_out(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloomfilter_out(PG_FUNCTION_ARGS) {
   const ValueView view = value_argument(fcinfo, 0);
   auto *text = static_cast<char *>(palloc(2 + 2 * view.bytes.size() + 1));
   text[0] = '\\';
@@ -125,7 +125,7 @@ Datum bloomfilter_out(PG_FUNCTION_ARGS) {
 
 // bloomfilter_recv(internal) -> bloomfilter: the bytes, validated.
 PG_FUNCTION_INFO_V1(bloomfilter_recv);
-Datum bloomfilter_recv(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloomfilter_recv(PG_FUNCTION_ARGS) {
   auto *message = reinterpret_cast<StringInfo>(PG_GETARG_POINTER(0));
   const int size = message->len - message->cursor;
   const auto *bytes = reinterpret_cast<const uint8 *>(pq_getmsgbytes(message, size));
@@ -134,20 +134,20 @@ Datum bloomfilter_recv(PG_FUNCTION_ARGS) {
 
 // bloomfilter_send(bloomfilter) -> bytea: the bytes.
 PG_FUNCTION_INFO_V1(bloomfilter_send);
-Datum bloomfilter_send(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloomfilter_send(PG_FUNCTION_ARGS) {
   return PointerGetDatum(copy_value(value_argument(fcinfo, 0)));
 }
 
 // bloomfilter_from_bytea(bytea) -> bloomfilter: the cast; validates.
 PG_FUNCTION_INFO_V1(bloomfilter_from_bytea);
-Datum bloomfilter_from_bytea(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloomfilter_from_bytea(PG_FUNCTION_ARGS) {
   return PointerGetDatum(copy_value(require_value(bytes_of(PG_GETARG_VARLENA_PP(0)))));
 }
 
 // bloom_empty(capacity float8, fp_rate float8, normalization text) -> bloomfilter: no members, in
 // the geometry that takes the fewest bytes for capacity items at fp_rate.
 PG_FUNCTION_INFO_V1(bloom_empty);
-Datum bloom_empty(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_empty(PG_FUNCTION_ARGS) {
   const float8 capacity = PG_GETARG_FLOAT8(0), fp_rate = PG_GETARG_FLOAT8(1);
   require_size_arguments(capacity, fp_rate);
   const Normalization normalization = normalization_named(text_to_cstring(PG_GETARG_TEXT_PP(2)));
@@ -157,7 +157,7 @@ Datum bloom_empty(PG_FUNCTION_ARGS) {
 
 // value + text -> bloomfilter: a copy with the item added; of a null item the value itself.
 PG_FUNCTION_INFO_V1(bloom_value_add);
-Datum bloom_value_add(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_value_add(PG_FUNCTION_ARGS) {
   if (PG_ARGISNULL(0)) null_filter();
   if (PG_ARGISNULL(1)) return PG_GETARG_DATUM(0);
   const std::string_view item = text_view(PG_GETARG_TEXT_PP(1));
@@ -171,7 +171,7 @@ Datum bloom_value_add(PG_FUNCTION_ARGS) {
 
 // value | value -> bloomfilter: the members of both, which must have the same shape.
 PG_FUNCTION_INFO_V1(bloom_value_union);
-Datum bloom_value_union(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_value_union(PG_FUNCTION_ARGS) {
   const ValueView one = value_argument(fcinfo, 0), other = value_argument(fcinfo, 1);
   require_same_shape(one.header, other.header);
   varlena *both = copy_value(one);
@@ -181,7 +181,7 @@ Datum bloom_value_union(PG_FUNCTION_ARGS) {
 
 // value @> text -> boolean: false means definitely not. Null for a null item.
 PG_FUNCTION_INFO_V1(bloom_value_contain);
-Datum bloom_value_contain(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_value_contain(PG_FUNCTION_ARGS) {
   if (PG_ARGISNULL(0)) null_filter();
   if (PG_ARGISNULL(1)) PG_RETURN_NULL();
   PG_RETURN_BOOL(
@@ -190,7 +190,7 @@ Datum bloom_value_contain(PG_FUNCTION_ARGS) {
 
 // text <@ value -> boolean: the commutator.
 PG_FUNCTION_INFO_V1(bloom_value_contained);
-Datum bloom_value_contained(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_value_contained(PG_FUNCTION_ARGS) {
   if (PG_ARGISNULL(1)) null_filter();
   if (PG_ARGISNULL(0)) PG_RETURN_NULL();
   PG_RETURN_BOOL(
@@ -199,23 +199,23 @@ Datum bloom_value_contained(PG_FUNCTION_ARGS) {
 
 // value = value -> boolean: whether they are the same byte for byte. Strict.
 PG_FUNCTION_INFO_V1(bloom_value_eq);
-Datum bloom_value_eq(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_value_eq(PG_FUNCTION_ARGS) {
   PG_RETURN_BOOL(values_equal(fcinfo));
 }
 
 PG_FUNCTION_INFO_V1(bloom_value_ne);
-Datum bloom_value_ne(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_value_ne(PG_FUNCTION_ARGS) {
   PG_RETURN_BOOL(!values_equal(fcinfo));
 }
 
 PG_FUNCTION_INFO_V1(bloom_value_hash);
-Datum bloom_value_hash(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_value_hash(PG_FUNCTION_ARGS) {
   const std::span<const uint8> bytes = value_argument(fcinfo, 0).bytes;
   return hash_any(bytes.data(), size_of(bytes));
 }
 
 PG_FUNCTION_INFO_V1(bloom_value_hash_extended);
-Datum bloom_value_hash_extended(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_value_hash_extended(PG_FUNCTION_ARGS) {
   const std::span<const uint8> bytes = value_argument(fcinfo, 0).bytes;
   return hash_any_extended(bytes.data(), size_of(bytes), static_cast<uint64>(PG_GETARG_INT64(1)));
 }
@@ -223,7 +223,7 @@ Datum bloom_value_hash_extended(PG_FUNCTION_ARGS) {
 // bloom_fold(value, chunks int) -> bloomfilter: the same members in fewer chunks, whose number
 // divides that of the value; the bits that building it so would have set.
 PG_FUNCTION_INFO_V1(bloom_fold);
-Datum bloom_fold(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_fold(PG_FUNCTION_ARGS) {
   const ValueView view = value_argument(fcinfo, 0);
   if (PG_ARGISNULL(1)) null_argument("chunks");
   const int32 chunks = PG_GETARG_INT32(1);
@@ -242,7 +242,7 @@ Datum bloom_fold(PG_FUNCTION_ARGS) {
 // bloom_value_info(value) -> record: its header, and what its bits tell. Of a filter that was grown
 // an item has bits in two chunks (in four after the second time), and counts in each.
 PG_FUNCTION_INFO_V1(bloom_value_info);
-Datum bloom_value_info(PG_FUNCTION_ARGS) {
+PGDLLEXPORT Datum bloom_value_info(PG_FUNCTION_ARGS) {
   const ValueView view = value_argument(fcinfo, 0);
   const Header &header = view.header;
   float8 items = 0, fill = 0, fp_rate = 0, worst_fill = 0;

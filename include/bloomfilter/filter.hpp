@@ -105,7 +105,9 @@ class FilterView {
   Answer look(Hasher &hasher, std::string_view key) const {
     ItemBits item;
     if (!item_bits(header_, hasher, key, item)) return Answer::kAskServer;
-    return chunk_contains(bits_.data() + header_.chunk_offset(item.chunk), item) ? Answer::kMaybe : Answer::kDefinitelyNot;
+    return chunk_contains(bits_.data() + header_.chunk_offset(item.chunk), item)
+               ? Answer::kMaybe
+               : Answer::kDefinitelyNot;
   }
 
   Header header_{};
