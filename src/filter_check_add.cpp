@@ -192,9 +192,21 @@ int64 add_to_chunk(const OpenFilter &filter, std::span<const Probe> items) {
   return change_chunk(filter, items.front().chunk, &items.front().positions, has_all, add_to);
 }
 
-// Whether a bit that was missing means that the name was: not while the filter may lack names.
-bool knows_new_names(const OpenFilter &filter) {
-  return suspension_reason(*filter.table) == nullptr;
+// Whether a bit that was missing means that the name was: not while the filter may lack names. Says
+// so once a session, where something was added: whoever loads names would take 0 for a mistake.
+bool knows_new_names(const OpenFilter &filter, int64 added) {
+  const char *reason = suspension_reason(*filter.table);
+  if (likely(reason == nullptr)) return true;
+  if (added > 0 && !filter.table->told_new_names) {
+    filter.table->told_new_names = true;
+    ereport(NOTICE,
+            (errmsg("names are added to Bloom filter \"%s\", but none is counted as new",
+                    filter.name()),
+             errdetail("Its status is \"%s\". It may lack names, so that a missing bit does "
+                       "not tell that a name is new.",
+                       reason)));
+  }
+  return false;
 }
 
 }  // namespace
@@ -260,7 +272,7 @@ PGDLLEXPORT Datum bloom_add(PG_FUNCTION_ARGS) {
   write_journal(filter, {&digest, 1});
   const Probe probe = probe_of(filter, digest, 0);
   const int64 added = add_to_chunk(filter, {&probe, 1});
-  const bool is_new = added > 0 && knows_new_names(filter);
+  const bool is_new = knows_new_names(filter, added) && added > 0;
   finish_add(filter, added);
   close_filter(filter);
   PG_RETURN_BOOL(is_new);
@@ -289,7 +301,7 @@ PGDLLEXPORT Datum bloom_add_many(PG_FUNCTION_ARGS) {
   int64 added = 0;
   visit_by_chunk(filter, probes,
                  [&](std::span<const Probe> in_chunk) { added += add_to_chunk(filter, in_chunk); });
-  const bool known = knows_new_names(filter);
+  const bool known = knows_new_names(filter, added);
   finish_add(filter, added);
   close_filter(filter);
   PG_RETURN_INT64(known ? added : 0);

@@ -4,6 +4,7 @@
 #include "arguments.hpp"
 #include "bloomfilter/sizing.hpp"
 #include "chunk_insert.hpp"
+#include "filter_command.hpp"
 #include "filter_ddl.hpp"
 #include "item_key.hpp"
 #include "source_query.hpp"
@@ -111,6 +112,7 @@ PGDLLEXPORT Datum bloom_create(PG_FUNCTION_ARGS) {
   table_close(relation, NoLock);
   execute_sql(psprintf("alter table %s add primary key (chunk)", qualified_name(relid)));
   store_settings(relid, settings, caller);
+  comment_on_filter(relid);
   SPI_finish();
   notice_outcome(get_rel_name(relid), settings, source != nullptr);
   PG_RETURN_OID(relid);

@@ -2,6 +2,7 @@
 #include "pg.hpp"
 
 #include "bloomfilter/layout.hpp"
+#include "filter_command.hpp"
 #include "filter_ddl.hpp"
 #include "filter_shape.hpp"
 
@@ -16,16 +17,16 @@ constexpr int kFillFactor = 80;
 // a rebuild.
 constexpr uint16 kSettingsLock = 0x7A00;
 
+constexpr const char *kTableComment =
+    "Bloom filter of the extension bloomfilter. Use bloom_might_contain and bloom_add, not its "
+    "rows. "
+    "Keep it and its triggers out of schema migrations.";
+
 }  // namespace
 
 void execute_sql(const char *command) {
   const int result = SPI_execute(command, false, 0);
   if (result < 0) elog(ERROR, "SPI_execute failed: %s", SPI_result_code_string(result));
-}
-
-const char *qualified_name(Oid relid) {
-  return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
-                                    get_rel_name(relid));
 }
 
 const char *extension_schema(Oid function) {
@@ -91,6 +92,11 @@ void overwrite_settings(Oid relid, const Settings &settings) {
 const char *work_table_name(Oid relid, const char *purpose) {
   return ChooseRelationName("bloom", psprintf("%u", relid), purpose, get_rel_namespace(relid),
                             false);
+}
+
+void comment_on_filter(Oid relid) {
+  if (GetComment(relid, RelationRelationId, 0) == nullptr)
+    CreateComments(relid, RelationRelationId, 0, kTableComment);
 }
 
 void require_owner(Oid relid) {

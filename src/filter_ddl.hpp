@@ -11,12 +11,13 @@ namespace bloomfilter {
 // Runs a statement; raises whatever it raises.
 void execute_sql(const char *command);
 
-// The relation's name, qualified and quoted.
-const char *qualified_name(Oid relid);
-
 // A name that is free in the relation's schema, for a table that a rebuild of it needs for a while:
 // bloom_OID_purpose, or with a number behind.
 const char *work_table_name(Oid relid, const char *purpose);
+
+// Gives the table of a filter a comment that says what it is, unless it has a comment. For whoever
+// meets it in a list of tables, or has a tool write migrations.
+void comment_on_filter(Oid relid);
 
 // Raises 42501 unless the current role owns the relation.
 void require_owner(Oid relid);

@@ -4,9 +4,10 @@
 #include <cmath>
 
 #include "arguments.hpp"
-#include "chunk_estimate.hpp"
+#include "filter_command.hpp"
 #include "filter_ddl.hpp"
 #include "filter_leftover.hpp"
+#include "filter_sample.hpp"
 #include "filter_table.hpp"
 #include "item_key.hpp"
 #include "rebuild_phase.hpp"
@@ -15,91 +16,47 @@
 namespace bloomfilter {
 namespace {
 
-// What was read from chunks, all of them or a sample.
-struct Reading {
-  int32 chunks_read;
-  float8 items;    // of the whole filter
-  float8 fill;     // share of bits set
-  float8 fp_rate;  // mean of fill^7: what a check of an absent item meets
-  int32 worst_chunk;
-  float8 worst_fill;
-  const char *damage;  // null where all was well
+// What a filter's state is called, and the command that mends it; null where there is nothing to
+// do.
+struct Verdict {
+  const char *status;
+  const char *advice;
+  const char *note = nullptr;
 };
 
-// Reads `sample` chunks, evenly apart, or all; stops at one that is missing or holds something
-// else.
-Reading read_chunks(Relation relation, FilterTable *table, int32 sample) {
-  const int32 chunks = table->settings.chunks;
-  Reading reading{};
-  reading.chunks_read = Min(sample, chunks);
-  reading.worst_chunk = -1;
-  for (int32 i = 0; i < reading.chunks_read; ++i) {
-    CHECK_FOR_INTERRUPTS();
-    const auto chunk = static_cast<int32>(static_cast<int64>(i) * chunks / reading.chunks_read);
-    ChunkRow row;
-    if (!find_chunk(relation, &table->rows, chunk, nullptr, Access::kRead, &row)) {
-      reading.chunks_read = i;
-      reading.damage = psprintf("damaged: chunk %d is missing", chunk);
-      return reading;
-    }
-    if (!holds_chunk(relation, table->rows.shape, &row.tuple)) {
-      row.release();
-      reading.chunks_read = i;
-      reading.damage = psprintf("damaged: chunk %d does not hold %d bits", chunk, kChunkBits);
-      return reading;
-    }
-    const ChunkEstimate estimate(stored_chunk(relation, table->rows.shape, &row.tuple));
-    row.release();
-    reading.items += estimate.items();
-    reading.fill += estimate.fill();
-    reading.fp_rate += estimate.fp_rate();
-    if (reading.worst_chunk < 0 || estimate.fill() > reading.worst_fill) {
-      reading.worst_chunk = chunk;
-      reading.worst_fill = estimate.fill();
-    }
-  }
-  const float8 read = reading.chunks_read;
-  reading.items *= chunks / read;
-  reading.fill /= read;
-  reading.fp_rate /= read;
-  return reading;
+// Of a table that is over twice its size when made: dead rows have blown it up. A rebuild stops
+// nobody. cluster locks everybody out while it runs, and vacuum full does so too and leaves the
+// rows out of order, which makes checks slower.
+bool is_bloated(const FilterTable &table, int64 bytes) {
+  return static_cast<float8>(bytes) > 2 * table_bytes_on_disk(table.settings.chunks);
 }
 
-const char *status_of(const FilterTable &table, const Reading &reading) {
-  if (reading.damage != nullptr) return reading.damage;
-  if (const char *status = running_rebuild(table)) return status;
-  if (const char *reason = suspension_reason(table)) return reason;
-  if (const char *status = broken_rebuild(table)) return status;
-  if (table.agreement == Agreement::kAsciiOnly)
-    return "normalization changed: only ASCII is denied";
-  if (table.agreement == Agreement::kNone) return "normalization changed: nothing is denied";
-  return "ready";
-}
-
-// What to do about a table that dead rows have blown up. First what stops nobody: cluster locks
-// everybody out while it runs, and vacuum full does so too and leaves the rows out of order, which
-// makes checks slower.
-const char *advice_on_size(const FilterTable &table, int64 bytes) {
-  if (static_cast<float8>(bytes) <= 2 * table_bytes_on_disk(table.settings.chunks)) return nullptr;
-  return psprintf(
-      "over twice its size when made: call bloom_rebuild, or where checks can wait: cluster %s "
-      "using %s",
-      qualified_name(table.relid), quote_identifier(get_rel_name(table.rows.shape.index)));
-}
-
-// What to do about it, or null.
-const char *advice_on(const FilterTable &table, const Reading &reading) {
+// The first of these that holds, the most urgent first. docs/operations.md has them in a table.
+Verdict judge(Relation relation, const FilterTable &table, const Sample &sample, int64 bytes) {
   const Settings &settings = table.settings;
-  const float8 saturation = settings.capacity > 0 ? reading.items / settings.capacity : 0;
-  if (reading.damage != nullptr || settings.canary_lost || table.agreement != Agreement::kFull)
-    return "call bloom_rebuild";
-  if (running_rebuild(table) != nullptr) return nullptr;
-  if (suspension_reason(table) != nullptr) return "once every name is in, call bloom_resume";
-  if (broken_rebuild(table) != nullptr && !RecoveryInProgress()) return "call bloom_rebuild again";
-  if (saturation > 1) return "over its capacity: call bloom_rebuild";
-  if (saturation > kNearlyFull) return "nearly full: plan a bloom_rebuild";
-  if (reading.fp_rate > settings.fp_rate) return "over its rate: call bloom_rebuild";
-  return nullptr;
+  const char *rebuild = rebuild_command(table.relid);
+  if (sample.damage != nullptr) return {sample.damage, rebuild};
+  if (const char *status = running_rebuild(table)) return {status, nullptr};
+  if (const char *reason = suspension_reason(table)) {
+    // Who suspended it by hand knows when every name is in again. Otherwise names may be missing,
+    // and only a rebuild finds them.
+    const bool by_hand = settings.state == State::kSuspended && !settings.canary_lost;
+    return {reason, by_hand ? resume_command(table.relid) : rebuild};
+  }
+  if (const char *status = broken_rebuild(table))
+    return {status, RecoveryInProgress() ? nullptr : rebuild};
+  if (table.agreement == Agreement::kAsciiOnly)
+    return {"normalization changed: only ASCII is denied", rebuild};
+  if (table.agreement == Agreement::kNone)
+    return {"normalization changed: nothing is denied", rebuild};
+  const Leftover leftover = find_leftover(relation, table.rows.shape);
+  if (leftover.status != nullptr) return {leftover.status, leftover.command, leftover.note};
+  const float8 saturation = settings.capacity > 0 ? sample.items / settings.capacity : 0;
+  if (saturation > 1) return {"ready: over capacity", rebuild};
+  if (saturation > kNearlyFull) return {"ready: over 80 % of its capacity", rebuild};
+  if (sample.fp_rate > settings.fp_rate) return {"ready: over its false-positive rate", rebuild};
+  if (is_bloated(table, bytes)) return {"ready: over twice its size when made", rebuild};
+  return {"ready", nullptr};
 }
 
 // What cannot be mended, or not told from here, and may surprise; or null.
@@ -136,8 +93,8 @@ enum Column {
   kColumns
 };
 
-Datum info_row(FunctionCallInfo fcinfo, Relation relation, FilterTable *table, int32 sample) {
-  const Reading reading = read_chunks(relation, table, sample);
+Datum info_row(FunctionCallInfo fcinfo, Relation relation, FilterTable *table, int32 count) {
+  const Sample sample = read_chunks(relation, table, count);
   const Settings &settings = table->settings;
   Datum values[kColumns] = {};
   bool nulls[kColumns] = {};
@@ -147,34 +104,30 @@ Datum info_row(FunctionCallInfo fcinfo, Relation relation, FilterTable *table, i
     if (text != nullptr) values[column] = CStringGetTextDatum(text);
   };
   values[kFilter] = relid;
-  set_text(kStatus, status_of(*table, reading));
   const Datum bytes = DirectFunctionCall1(pg_total_relation_size, relid);
-  const char *advice = advice_on(*table, reading);
-  if (advice == nullptr) advice = leftover_advice(relation, table->rows.shape);
-  if (advice == nullptr) advice = advice_on_size(*table, DatumGetInt64(bytes));
-  set_text(kAdvice, advice);
+  const Verdict verdict = judge(relation, *table, sample, DatumGetInt64(bytes));
+  set_text(kStatus, verdict.status);
+  set_text(kAdvice, verdict.advice);
   values[kChunks] = Int32GetDatum(settings.chunks);
   set_text(kNormalization, normalization_name(settings.normalization));
   nulls[kCapacity] = nulls[kSaturation] = settings.capacity == 0;
   values[kCapacity] = Float8GetDatum(settings.capacity);
-  // Of a filter that has grown the bits tell of more items than there are; how full it is they tell
-  // rightly.
-  values[kItems] = Float8GetDatum(Max(std::round(reading.items - settings.excess_items), 0.0));
-  if (!nulls[kSaturation]) values[kSaturation] = Float8GetDatum(reading.items / settings.capacity);
+  values[kItems] = Float8GetDatum(items_added(sample, settings));
+  if (!nulls[kSaturation]) values[kSaturation] = Float8GetDatum(sample.items / settings.capacity);
   values[kTargetFpRate] = Float8GetDatum(settings.fp_rate);
-  values[kFpRate] = Float8GetDatum(reading.fp_rate);
-  values[kFill] = Float8GetDatum(reading.fill);
-  values[kWorstChunk] = Int32GetDatum(reading.worst_chunk);
-  values[kWorstFill] = Float8GetDatum(reading.worst_fill);
-  values[kChunksRead] = Int32GetDatum(reading.chunks_read);
+  values[kFpRate] = Float8GetDatum(sample.fp_rate);
+  values[kFill] = Float8GetDatum(sample.fill);
+  values[kWorstChunk] = Int32GetDatum(sample.worst_chunk);
+  values[kWorstFill] = Float8GetDatum(sample.worst_fill);
+  values[kChunksRead] = Int32GetDatum(sample.chunks_read);
   values[kBytes] = bytes;
   const Datum built_at = TimestampTzGetDatum(time_t_to_timestamptz(settings.built_at));
   values[kBuiltAt] = built_at;
   values[kAge] = DirectFunctionCall2(
       timestamp_mi, TimestampTzGetDatum(GetCurrentTransactionStartTimestamp()), built_at);
   values[kItemsAtBuild] = Float8GetDatum(settings.items_at_build);
-  set_text(kNote, note_on(*table));
-  if (reading.damage != nullptr)
+  set_text(kNote, verdict.note != nullptr ? verdict.note : note_on(*table));
+  if (sample.damage != nullptr)
     for (Column column : {kItems, kSaturation, kFpRate, kFill, kWorstChunk, kWorstFill})
       nulls[column] = true;
   return row_result(fcinfo, values, nulls);
@@ -256,7 +209,8 @@ PGDLLEXPORT Datum bloom_info_sampled(PG_FUNCTION_ARGS) {
     MemoryContextSwitchTo(context);
     CurrentResourceOwner = owner;
     if (!is_of_filter(error->sqlerrcode)) ReThrowError(error);
-    row = unreadable_row(fcinfo, {psprintf("not readable: %s", error->message), kMakeAnew});
+    row = unreadable_row(fcinfo, {psprintf("not readable: %s", error->message),
+                                  replacement_command(PG_GETARG_OID(0))});
   }
   PG_END_TRY();
   MemoryContextSwitchTo(context);

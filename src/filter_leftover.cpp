@@ -1,23 +1,11 @@
 
 #include "pg.hpp"
 
+#include "filter_command.hpp"
 #include "filter_leftover.hpp"
 
 namespace bloomfilter {
 namespace {
-
-// What to type to be rid of a trigger of the relation.
-const char *drop_trigger_command(Relation relation, const char *name) {
-  return psprintf("drop trigger %s on %s", quote_identifier(name),
-                  quote_qualified_identifier(get_namespace_name(RelationGetNamespace(relation)),
-                                             RelationGetRelationName(relation)));
-}
-
-// And of an index.
-const char *drop_index_command(Relation relation, const char *name) {
-  return psprintf("drop index %s", quote_qualified_identifier(
-                                       get_namespace_name(RelationGetNamespace(relation)), name));
-}
 
 // The first trigger that is no guard, or null.
 const char *other_trigger(Relation relation) {
@@ -68,14 +56,16 @@ void require_one_index(Relation relation, const Shape &shape) {
                   errhint("If it broke off: %s", drop_index_command(relation, name))));
 }
 
-const char *leftover_advice(Relation relation, const Shape &shape) {
-  if (RecoveryInProgress()) return nullptr;
+Leftover find_leftover(Relation relation, const Shape &shape) {
+  if (RecoveryInProgress()) return {};
   if (const char *trigger = other_trigger(relation))
-    return psprintf("no adds while %s has that trigger: %s, unless pg_repack runs",
-                    RelationGetRelationName(relation), drop_trigger_command(relation, trigger));
+    return {psprintf("blocked: no adds while it has trigger \"%s\"", trigger),
+            drop_trigger_command(relation, trigger),
+            "pg_repack drops its trigger itself when it ends"};
   const char *index = unfinished_index(relation, shape);
-  if (index == nullptr || is_maintained(RelationGetRelid(relation))) return nullptr;
-  return psprintf("a reindex broke off: %s", drop_index_command(relation, index));
+  if (index == nullptr || is_maintained(RelationGetRelid(relation))) return {};
+  return {psprintf("ready: unfinished index \"%s\"", index), drop_index_command(relation, index),
+          nullptr};
 }
 
 }  // namespace bloomfilter

@@ -18,8 +18,14 @@ void require_no_other_trigger(Relation relation);
 // leave that one behind, and adds would fail on what is in it.
 void require_one_index(Relation relation, const Shape &shape);
 
-// What to do about it, as bloom_info advises, or null.
-const char *leftover_advice(Relation relation, const Shape &shape);
+// What bloom_info says of a leftover: its status, the command that removes it, and what else to
+// know of it, or null. All null where there is none, and on a standby.
+struct Leftover {
+  const char *status;
+  const char *command;
+  const char *note;
+};
+Leftover find_leftover(Relation relation, const Shape &shape);
 
 }  // namespace bloomfilter
 

@@ -98,6 +98,7 @@ PGDLLEXPORT Datum bloom_register(PG_FUNCTION_ARGS) {
   Settings settings = new_settings(relid, chunks, normalization, capacity, fp_rate);
   settings.items_at_build = items;
   store_settings_alone(relid, settings, fcinfo->flinfo->fn_oid);
+  comment_on_filter(relid);
   const OpenFilter filter = open_filter(relid, AccessShareLock, ACL_NO_RIGHTS);
   if (!PG_ARGISNULL(4)) require_known(filter, PG_GETARG_ARRAYTYPE_P(4));
   close_filter(filter);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "filter_command.hpp"
 #include "filter_shape.hpp"
 
 // In filter_guard.cpp, several floors up; a trigger is known by the address of its function.
@@ -36,18 +37,18 @@ Problem columns_problem(Relation relation, Shape *shape) {
       return unusable(psprintf("Its column \"%s\" is generated.", name));
     // Such rows have their value from the catalog: it lies in no page, and is every row's.
     if (column->atthasmissing)
-      return unusable(
+      return mendable(
           psprintf("Its column \"%s\" was added with a default that its rows do not hold.", name),
-          "VACUUM FULL writes it into every row.");
+          psprintf("vacuum full %s", qualified_name(RelationGetRelid(relation))));
     if (std::strcmp(name, "chunk") == 0 && column->atttypid == INT4OID && column->attnotnull) {
       shape->chunk_attribute = column->attnum;
     } else if (std::strcmp(name, "bits") == 0 && column->atttypid == BITOID) {
       if (column->atttypmod != kChunkBits)
-        return unusable("Its column \"bits\" is not of type bit(8192).",
-                        "Use ALTER TABLE ... ALTER bits TYPE bit(8192).");
+        return mendable("Its column \"bits\" is not of type bit(8192).",
+                        alter_command(relation, "alter bits type bit(8192)"));
       if (!column->attnotnull)
-        return unusable("Its column \"bits\" is not declared NOT NULL.",
-                        "Use ALTER TABLE ... ALTER bits SET NOT NULL.");
+        return mendable("Its column \"bits\" is not declared NOT NULL.",
+                        alter_command(relation, "alter bits set not null"));
       shape->bits_attribute = column->attnum;
     } else {
       return unusable(kExpected);
@@ -133,12 +134,16 @@ Problem kind_problem(Relation relation, bool guarded) {
 }  // namespace
 
 Problem unusable(const char *detail, const char *hint) {
-  return {ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, detail, hint};
+  return {ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, detail, hint, nullptr};
+}
+
+Problem mendable(const char *detail, const char *command) {
+  return {ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, detail, psprintf("Run: %s", command), command};
 }
 
 Problem damaged(const char *detail) {
   return {ERRCODE_DATA_CORRUPTED, detail,
-          "Take the answer as \"maybe\", and make the filter anew from its source."};
+          "Take the answer as \"maybe\", and make the filter anew from its source.", nullptr};
 }
 
 void raise_problem(Relation relation, const Problem &problem) {
@@ -167,7 +172,7 @@ const Trigger *find_guard(const TriggerDesc *triggers, const char *name) {
   return nullptr;
 }
 
-Problem guard_problem(const TriggerDesc *triggers) {
+Problem guard_problem(Relation relation, const TriggerDesc *triggers) {
   constexpr std::pair<const char *, int16> kGuards[] = {
       {kGuardTrigger,
        TRIGGER_TYPE_ROW | TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_UPDATE | TRIGGER_TYPE_DELETE},
@@ -179,8 +184,9 @@ Problem guard_problem(const TriggerDesc *triggers) {
       return unusable(psprintf("It has no guard trigger \"%s\".", name),
                       "bloom_create makes a filter, bloom_register adopts a table.");
     if (guard->tgenabled != TRIGGER_FIRES_ALWAYS)
-      return unusable(psprintf("Its guard trigger \"%s\" does not always fire.", name),
-                      psprintf("Use ALTER TABLE ... ENABLE ALWAYS TRIGGER %s.", name));
+      return mendable(
+          psprintf("Its guard trigger \"%s\" does not always fire.", name),
+          alter_command(relation, psprintf("enable always trigger %s", quote_identifier(name))));
     if (!fires_as_made(*guard, type))
       return unusable(
           psprintf("Its guard trigger \"%s\" does not fire whenever it was made to.", name),

@@ -25,11 +25,13 @@ struct Problem {
   int sqlstate = 0;
   const char *detail = nullptr;
   const char *hint = nullptr;
+  const char *command = nullptr;  // that mends it
   explicit operator bool() const { return detail != nullptr; }
 };
 
-// A problem with errcode 55000, and one with XX001.
+// A problem with errcode 55000, one that a command mends, and one with XX001.
 Problem unusable(const char *detail, const char *hint = nullptr);
+Problem mendable(const char *detail, const char *command);
 Problem damaged(const char *detail);
 
 // Raises the problem.
@@ -43,8 +45,8 @@ const Trigger *find_guard(const TriggerDesc *triggers, const char *name);
 // Whether a trigger has the name of one of the two guards.
 bool is_guard_name(const char *name);
 
-// Both guards, as they were made and always on, or why not.
-Problem guard_problem(const TriggerDesc *triggers);
+// Both guards, as they were made and always on, or why not. `triggers` is a copy of the relation's.
+Problem guard_problem(Relation relation, const TriggerDesc *triggers);
 
 // Why the relation cannot be a filter table, if it cannot; else fills in its shape. `guarded` says
 // whether it is one already.

@@ -2,7 +2,9 @@
 #include "pg.hpp"
 
 #include "arguments.hpp"
+#include "filter_command.hpp"
 #include "filter_ddl.hpp"
+#include "filter_sample.hpp"
 #include "filter_table.hpp"
 #include "rebuild_phase.hpp"
 #include "standby_wait.hpp"
@@ -10,13 +12,16 @@
 namespace bloomfilter {
 namespace {
 
+// Of its capacity a filter that users' names were loaded into holds more than this.
+constexpr float8 kFewItems = 0.01;
+
+// So many chunks are counted at most while adds wait: of a filter of 128 MiB all, in 80 ms.
+constexpr int32 kMaxCounted = 1 << 17;
+
 // The settings of a filter that its owner is about to change, and that nobody else changes until
-// the commit. *agreement is that with the server's normalization.
-Settings settings_to_change(FunctionCallInfo fcinfo, const char *function, LOCKMODE lock,
-                            Agreement *agreement) {
-  PreventCommandIfReadOnly(function);
-  if (PG_ARGISNULL(0)) null_filter();
-  const Oid relid = PG_GETARG_OID(0);
+// the commit. *agreement is that with the server's normalization; *items, unless it is null, about
+// how many items the filter holds.
+Settings settings_to_change(Oid relid, LOCKMODE lock, Agreement *agreement, float8 *items) {
   // Before the lock: nobody else may stop the adds.
   require_owner(relid);
   LockRelationOid(relid, lock);
@@ -27,6 +32,8 @@ Settings settings_to_change(FunctionCallInfo fcinfo, const char *function, LOCKM
   if (settings.trust_failover) wait_for_standbys();
   // Of a rebuild that broke off nothing is needed any more.
   if (!rebuild_runs(*filter.table)) settings.journal = 0;
+  if (items != nullptr)
+    *items = items_added(read_chunks(filter.relation, filter.table, kMaxCounted), settings);
   close_filter(filter);
   return settings;
 }
@@ -40,6 +47,23 @@ void warn_without_standbys(const char *name) {
            errhint("Set synchronous_standby_names.")));
 }
 
+// Says what checks may deny by from now on, and warns where that is next to nothing: a filter that
+// was never loaded would call every name free that is not in it.
+void notice_resumed(Oid relid, State before, const Settings &settings, float8 items) {
+  const char *name = get_rel_name(relid);
+  ereport(NOTICE, (errmsg("Bloom filter \"%s\" is ready", name),
+                   settings.capacity == 0 ? errdetail("It is estimated to hold %.0f items.", items)
+                                          : errdetail("It is estimated to hold %.0f of %.0f items.",
+                                                      items, settings.capacity)));
+  if (before != State::kLoading || items >= kFewItems * settings.capacity) return;
+  ereport(WARNING,
+          (errmsg("Bloom filter \"%s\" was never loaded and holds less than 1 %% of its capacity",
+                  name),
+           errdetail("Checks answer \"definitely not\" for every name that was not added."),
+           errhint("If users have other names, run: select bloom_suspend(%s); %s",
+                   quote_literal_cstr(qualified_name(relid)), rebuild_command(relid))));
+}
+
 }  // namespace
 
 extern "C" {
@@ -50,11 +74,14 @@ extern "C" {
 // added with bits that no check would look for, were the server as before.
 PG_FUNCTION_INFO_V1(bloom_suspend);
 PGDLLEXPORT Datum bloom_suspend(PG_FUNCTION_ARGS) {
+  PreventCommandIfReadOnly("bloom_suspend()");
+  if (PG_ARGISNULL(0)) null_filter();
+  const Oid relid = PG_GETARG_OID(0);
   Agreement agreement;
-  Settings settings = settings_to_change(fcinfo, "bloom_suspend()", AccessShareLock, &agreement);
+  Settings settings = settings_to_change(relid, AccessShareLock, &agreement, nullptr);
   settings.state = State::kSuspended;
   settings.canary_lost |= agreement != Agreement::kFull;
-  overwrite_settings(PG_GETARG_OID(0), settings);
+  overwrite_settings(relid, settings);
   PG_RETURN_VOID();
 }
 
@@ -65,10 +92,13 @@ PGDLLEXPORT Datum bloom_suspend(PG_FUNCTION_ARGS) {
 // know of the trust would not wait for a standby.
 PG_FUNCTION_INFO_V1(bloom_resume);
 PGDLLEXPORT Datum bloom_resume(PG_FUNCTION_ARGS) {
-  Agreement agreement;
-  Settings settings =
-      settings_to_change(fcinfo, "bloom_resume()", ShareRowExclusiveLock, &agreement);
+  PreventCommandIfReadOnly("bloom_resume()");
+  if (PG_ARGISNULL(0)) null_filter();
   const Oid relid = PG_GETARG_OID(0);
+  float8 items;
+  Agreement agreement;
+  Settings settings = settings_to_change(relid, ShareRowExclusiveLock, &agreement, &items);
+  const State before = settings.state;
   if (!normalized_as_here(settings))
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                     errmsg("cannot resume Bloom filter \"%s\"", get_rel_name(relid)),
@@ -83,6 +113,7 @@ PGDLLEXPORT Datum bloom_resume(PG_FUNCTION_ARGS) {
   if (!PG_ARGISNULL(1)) settings.trust_failover = PG_GETARG_BOOL(1);
   store_settings_alone(relid, settings, fcinfo->flinfo->fn_oid);
   if (settings.trust_failover) wait_for_standbys();
+  notice_resumed(relid, before, settings, items);
   if (settings.trust_failover && !trusted) warn_without_standbys(get_rel_name(relid));
   warn_if_subscribed(relid, settings);
   PG_RETURN_VOID();

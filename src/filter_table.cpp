@@ -1,6 +1,8 @@
 
 #include "pg.hpp"
 
+#include "chunk_estimate.hpp"
+#include "filter_command.hpp"
 #include "filter_leftover.hpp"
 #include "filter_table.hpp"
 #include "timeline.hpp"
@@ -40,7 +42,7 @@ Problem chunks_problem(Relation relation, const FilterTable &table) {
 // Reads what does not depend on the table's rows.
 Problem read_settings(Relation relation, FilterTable *table) {
   const TriggerDesc *triggers = CopyTriggerDesc(relation->trigdesc);
-  if (const Problem problem = guard_problem(triggers)) return problem;
+  if (const Problem problem = guard_problem(relation, triggers)) return problem;
   if (const Problem problem = shape_problem(relation, true, &table->rows.shape)) return problem;
   const Trigger &guard = *find_guard(triggers, kGuardTrigger);
   if (const char *detail = parse_settings(guard, &table->settings)) return damaged(detail);
@@ -182,21 +184,21 @@ FilterTable *require_filter(Relation relation) {
 }
 
 FilterTable *try_open_filter(Oid relid, Relation *relation, Obstacle *obstacle) {
-  constexpr Obstacle kLocked = {"locked", "see pg_locks for who holds the lock"};
   *relation = nullptr;
-  *obstacle = kLocked;
+  *obstacle = {"locked", show_lock_holders_command(relid)};
   if (!ConditionalLockRelationOid(relid, AccessShareLock)) return nullptr;
   *obstacle = {};
   *relation = open_locked(relid);
   if (*relation == nullptr) return nullptr;
-  *obstacle = {"not readable: permission denied", nullptr};
+  *obstacle = {"not readable: permission denied", grant_command(relid)};
   if (pg_class_aclmask(relid, GetUserId(), ACL_SELECT, ACLMASK_ALL) == 0) return nullptr;
-  *obstacle = kLocked;
+  *obstacle = {"locked", show_lock_holders_command(relid)};
   if (!try_lock_parts(*relation)) return nullptr;
   Problem problem;
   FilterTable *table = cached_filter(*relation, &problem);
   if (!problem) return table;
-  *obstacle = {psprintf("unusable: %s", problem.detail), kMakeAnew};
+  *obstacle = {psprintf("unusable: %s", problem.detail),
+               problem.command != nullptr ? problem.command : replacement_command(relid)};
   return nullptr;
 }
 
@@ -209,6 +211,15 @@ ChunkRow require_chunk(const OpenFilter &filter, int32 chunk, const Positions *p
                     errhint("Take the answer as \"maybe\", and make the filter anew from its "
                             "source.")));
   return row;
+}
+
+float8 scan_items(const OpenFilter &filter) {
+  float8 items = 0;
+  scan_chunk_rows(filter.relation, [&](HeapTuple tuple) {
+    if (!holds_chunk(filter.relation, filter.shape(), tuple)) return;
+    items += ChunkEstimate(stored_chunk(filter.relation, filter.shape(), tuple)).items();
+  });
+  return items;
 }
 
 const char *suspension_reason(const FilterTable &table) {

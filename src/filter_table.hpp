@@ -21,6 +21,7 @@ struct FilterTable {
   Oid permitted_role;
   AclMode permitted;
   bool told_suspended;  // what the session was told already
+  bool told_new_names;
   bool told_normalization;
   Agreement agreement;
   RowMap rows;
@@ -55,13 +56,11 @@ OpenFilter open_to_replace(Oid relid, LOCKMODE lock);
 // The filter that an open and locked relation is; raises as open_filter.
 FilterTable *require_filter(Relation relation);
 
-// Why a filter cannot be read, as a status page shows it, and what to do about it, or null.
+// Why a filter cannot be read, as a status page shows it, and the command to run, or null.
 struct Obstacle {
   const char *status;
   const char *advice;
 };
-
-inline constexpr const char *kMakeAnew = "make the filter anew from its source";
 
 // As open_filter for reading, for a status page of many filters: waits for nobody's lock, and
 // raises nothing where the relation is locked, may not be read or is no usable filter, but returns
@@ -77,6 +76,10 @@ ChunkRow require_chunk(const OpenFilter &filter, int32 chunk, const Positions *p
 inline ChunkView stored_chunk(const OpenFilter &filter, ChunkRow *row) {
   return stored_chunk(filter.relation, filter.shape(), &row->tuple);
 }
+
+// About how many items the filter's bits show, from a scan of the table: a row that is damaged or
+// missing, or an index that is, counts for nothing.
+float8 scan_items(const OpenFilter &filter);
 
 // Why no check of this filter may deny, as bloom_info shows it, or null where they may.
 // Agreement on normalization is apart, since it depends on the item.

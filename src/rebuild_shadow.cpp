@@ -6,6 +6,7 @@
 #include "bloomfilter/chunk.hpp"
 #include "bloomfilter/layout.hpp"
 #include "chunk_row.hpp"
+#include "filter_command.hpp"
 #include "filter_ddl.hpp"
 #include "rebuild_journal.hpp"
 #include "rebuild_shadow.hpp"

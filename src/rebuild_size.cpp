@@ -5,7 +5,6 @@
 
 #include "arguments.hpp"
 #include "bloomfilter/sizing.hpp"
-#include "chunk_estimate.hpp"
 #include "rebuild_size.hpp"
 
 namespace bloomfilter {
@@ -23,15 +22,6 @@ void require_reasonable_size(const Rebuild &rebuild) {
 }
 
 }  // namespace
-
-float8 scan_items(const OpenFilter &filter) {
-  float8 items = 0;
-  scan_chunk_rows(filter.relation, [&](HeapTuple tuple) {
-    if (!holds_chunk(filter.relation, filter.shape(), tuple)) return;
-    items += ChunkEstimate(stored_chunk(filter.relation, filter.shape(), tuple)).items();
-  });
-  return items;
-}
 
 void size_by_items(Rebuild *rebuild, float8 items) {
   const Settings &old = rebuild->old;

@@ -27,10 +27,6 @@ struct Rebuild {
   int64 rows;              // that the source yielded
 };
 
-// About how many items the filter's bits show, from a scan of the table: a row that is damaged or
-// missing, or an index that is, is no reason not to make them anew.
-float8 scan_items(const OpenFilter &filter);
-
 // Decides on capacity, rate and chunks as far as can be told before the source is read: chunks
 // stays 0 where its names are to be counted first. Raises 54000 where the filter would become too
 // large, 22023 where a rate is given and no capacity is known.

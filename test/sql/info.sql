@@ -24,11 +24,11 @@ except select unnest(proargnames) from pg_proc where proname = 'bloom_info';
 
 -- Advice.
 select bloom_create('small', 1000, ready => true);
-select advice from bloom_info('small');
+select status, advice from bloom_info('small');
 select bloom_add_many('small', array(select 'user' || i from generate_series(1, 900) i)) > 0 as added;
-select round(saturation::numeric, 1) as saturation, advice from bloom_info('small');
+select round(saturation::numeric, 1) as saturation, status, advice from bloom_info('small');
 select bloom_add_many('small', array(select 'more' || i from generate_series(1, 900) i)) > 0 as added;
-select round(saturation::numeric, 1) as saturation, advice from bloom_info('small');
+select round(saturation::numeric, 1) as saturation, status, advice from bloom_info('small');
 -- A full filter is counted for what it can tell.
 update small set bits = ~0::bit(8192);
 select fill, fp_rate, items > 100000 as items, status, advice from bloom_info('small');

@@ -91,7 +91,7 @@ $node->start;
 is(denied(['relied']), '', 'and rightly so');
 
 is(denied(\@all), '', 'nor is any name of an earlier round');
-is($node->safe_psql('postgres', "select status, chunks from bloom_info('f')"),
+is($node->safe_psql('postgres', "select split_part(status, ':', 1), chunks from bloom_info('f')"),
 	"ready|$chunks", 'the filter is whole');
 cmp_ok($node->safe_psql('postgres', q{
 select count(*) from generate_series(1, 1000) i where not bloom_might_contain('f', 'nobody' || i)

@@ -164,7 +164,7 @@ for my $name ('bloom_filter', 'bloom_filter_truncate')
 {
 	like((told($node, 'apart', $answers))[1],
 		qr/ERROR:  55000: .*\nDETAIL:  Its guard trigger "$name" does not always fire\.
-HINT:  Use ALTER TABLE \.\.\. ENABLE ALWAYS TRIGGER $name\./,
+HINT:  Run: alter table public\.f enable always trigger $name$/m,
 		'leaves the guards weaker, which is noticed');
 	$node->safe_psql('apart', "alter table f enable always trigger $name");
 }

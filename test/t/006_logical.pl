@@ -86,7 +86,7 @@ like($told, qr/WARNING:  a subscription writes to Bloom filter "f"/, 'so is who 
 like($subscriber->safe_psql('postgres', q{select note from bloom_filters}),
 	qr/^subscribed to: /, 'and bloom_filters notes it');
 ($status, $output, $told) = $publisher->psql('postgres', q{select bloom_resume('f')});
-is($told, '', 'but not the publisher');
+unlike($told, qr/WARNING/, 'but not the publisher');
 
 # Names are published, and a trigger adds them to a filter of another size: as the README has it.
 my ($feed) = slurp_file('README.md') =~ /^```sql\n(create function feed_filter.*?)^```/ms;

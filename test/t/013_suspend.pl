@@ -20,7 +20,7 @@ create view status as select status from bloom_filters where filter = 'f'::regcl
 my ($switch, $checks, $other) =
   map { $node->background_psql('postgres', on_error_stop => 0) } 1 .. 3;
 # Nobody's lock is waited for: not even for a moment.
-$switch->query_safe(q{set lock_timeout = '10ms'});
+$switch->query_safe(q{set lock_timeout = '10ms'; set client_min_messages = warning});
 my $check = q{select bloom_might_contain('f', 'nobody')};
 $_->query_safe("set client_min_messages = error") for $checks, $other;
 
@@ -69,7 +69,7 @@ resume();
 # As long as bloom_resume waits for an add.
 $other->query_safe(q{begin; select bloom_add('f', 'rolf')});
 my $resumes = $node->background_psql('postgres', on_error_stop => 0);
-$resumes->query_until(qr/begun/, "\\echo begun\nselect bloom_resume('f');\n");
+$resumes->query_until(qr/begun/, "set client_min_messages = warning;\n\\echo begun\nselect bloom_resume('f');\n");
 $node->poll_query_until('postgres', q{select count(*) = 1 from pg_locks where not granted}) or die;
 suspends('a resume that waits');
 $other->query_safe('commit');

@@ -24,7 +24,7 @@ close($index) or die "close: $!";
 $node->start;
 
 my $view = q{select filter, status ~ '^not readable: ', advice from bloom_filters order by filter::text};
-my $rows = join("\n", 'a|f|', map({ "$_|t|make the filter anew from its source" } qw(cut gone index)), 'z|f|');
+my $rows = join("\n", 'a|f|', map({ "$_|t|select bloom_create('public.${_}_new', <capacity>, source => '<source>')" } qw(cut gone index)), 'z|f|');
 is($node->safe_psql('postgres', $view), $rows, 'a row for each');
 is($node->safe_psql('postgres', "begin; savepoint s; $view; release s; $view; create table t as table other; commit; select count(*) from t"),
 	"$rows\n$rows\n1", 'in a transaction, which goes on');

@@ -1,0 +1,60 @@
+// The commands that bloom_info advises and that hints name.
+#include "pg.hpp"
+
+#include "filter_command.hpp"
+
+namespace bloomfilter {
+namespace {
+
+// The relation as a literal that an argument of type regclass takes.
+const char *regclass_literal(Oid relid) {
+  return quote_literal_cstr(qualified_name(relid));
+}
+
+}  // namespace
+
+const char *qualified_name(Oid relid) {
+  return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
+                                    get_rel_name(relid));
+}
+
+const char *rebuild_command(Oid relid) {
+  return psprintf("call bloom_rebuild(%s, '<source>')", regclass_literal(relid));
+}
+
+const char *resume_command(Oid relid) {
+  return psprintf("select bloom_resume(%s)", regclass_literal(relid));
+}
+
+const char *replacement_command(Oid relid) {
+  const char *name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
+                                                psprintf("%s_new", get_rel_name(relid)));
+  return psprintf("select bloom_create(%s, <capacity>, source => '<source>')",
+                  quote_literal_cstr(name));
+}
+
+const char *alter_command(Relation relation, const char *change) {
+  return psprintf("alter table %s %s", qualified_name(RelationGetRelid(relation)), change);
+}
+
+const char *show_lock_holders_command(Oid relid) {
+  return psprintf("select pid, mode, granted from pg_locks where relation = %s::regclass",
+                  regclass_literal(relid));
+}
+
+const char *grant_command(Oid relid) {
+  return psprintf("grant select on %s to %s", qualified_name(relid),
+                  quote_identifier(GetUserNameFromId(GetUserId(), false)));
+}
+
+const char *drop_trigger_command(Relation relation, const char *name) {
+  return psprintf("drop trigger %s on %s", quote_identifier(name),
+                  qualified_name(RelationGetRelid(relation)));
+}
+
+const char *drop_index_command(Relation relation, const char *name) {
+  return psprintf("drop index %s", quote_qualified_identifier(
+                                       get_namespace_name(RelationGetNamespace(relation)), name));
+}
+
+}  // namespace bloomfilter
