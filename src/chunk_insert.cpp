@@ -14,6 +14,7 @@ Header table_header(int32 chunks, Normalization normalization) {
 }
 
 void write_rows(Relation relation, const ChunkRange &range) {
+  Assert(range.first >= 0 && range.count > 0);
   require_plain_columns(relation);
   BulkInsertState bulk = GetBulkInsertState();
   Datum values[2];

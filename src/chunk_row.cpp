@@ -227,6 +227,7 @@ void map_rows(Relation relation, RowMap *map, int32 chunks) {
 
 void remember_location(Relation relation, RowMap *map, int32 chunk,
                        const ItemPointerData &location) {
+  Assert(chunk >= 0 && chunk < map->chunks);
   if (map->locations == nullptr) {
     const int32 length = Min(map->chunks, kMaxLocations);
     map->locations = static_cast<ItemPointerData *>(MemoryContextAllocZero(
@@ -248,6 +249,8 @@ void forget_rows(RowMap *map) {
 
 bool find_chunk(Relation relation, RowMap *map, int32 chunk, const Positions *prefetch,
                 Access access, ChunkRow *row) {
+  Assert(chunk >= 0 && chunk < map->chunks);
+  Assert(CheckRelationLockedByMe(relation, AccessShareLock, true));
   if (find_by_memory(relation, map, chunk, prefetch, access, row)) return true;
   if (find_by_guess(relation, map, chunk, prefetch, access, row)) return true;
   // SnapshotSelf can miss a row whose update, to another page, commits between the look at the

@@ -122,8 +122,10 @@ void write_in_place(Relation relation, const Shape &shape, const ChunkRow &row, 
   Page page = BufferGetPage(row.buffer);
   const MutableChunkView target = writable_chunk(relation, shape, row, page);
   char fragments[2 * kChunkBytes];
+  Assert(BufferIsValid(row.buffer) && CheckRelationLockedByMe(relation, RowExclusiveLock, true));
   const char *end = write_fragments(
       target, bits, static_cast<Size>(reinterpret_cast<char *>(target.data()) - page), fragments);
+  Assert(end > fragments && end <= fragments + sizeof fragments);
   LockBuffer(row.buffer, BUFFER_LOCK_EXCLUSIVE);
   start_critical_section();
   std::ranges::copy(bits, target.begin());
@@ -141,6 +143,7 @@ void write_in_place(Relation relation, const Shape &shape, const ChunkRow &row, 
 }
 
 bool replace_version(const OpenFilter &filter, int32 chunk, HeapTuple *changed) {
+  Assert(CheckRelationLockedByMe(filter.relation, RowExclusiveLock, true));
   ItemPointerData old = (*changed)->t_self;
   TM_FailureData failure;
   const TM_Result result =

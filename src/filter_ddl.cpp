@@ -17,6 +17,12 @@ constexpr int kFillFactor = 80;
 // a rebuild.
 constexpr uint16 kSettingsLock = 0x7A00;
 
+LOCKTAG settings_tag(Oid relid) {
+  LOCKTAG tag;
+  SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId, relid, kSettingsLock);
+  return tag;
+}
+
 constexpr const char *kTableComment =
     "Bloom filter of the extension bloomfilter. Use bloom_might_contain and bloom_add, not its "
     "rows. "
@@ -34,8 +40,7 @@ const char *extension_schema(Oid function) {
 }
 
 void lock_settings(Oid relid) {
-  LOCKTAG tag;
-  SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId, relid, kSettingsLock);
+  const LOCKTAG tag = settings_tag(relid);
   LockAcquire(&tag, ExclusiveLock, false, false);
   AcceptInvalidationMessages();
 }
@@ -64,6 +69,7 @@ void store_settings_alone(Oid relid, const Settings &settings, Oid caller) {
 }
 
 void overwrite_settings(Oid relid, const Settings &settings) {
+  Assert(compat_lock_held_by_me(settings_tag(relid), ExclusiveLock));
   Relation catalog = table_open(TriggerRelationId, RowExclusiveLock);
   ScanKeyData keys[2];
   ScanKeyInit(&keys[0], Anum_pg_trigger_tgrelid, BTEqualStrategyNumber, F_OIDEQ,

@@ -177,6 +177,7 @@ OpenFilter open_to_replace(Oid relid, LOCKMODE lock) {
 }
 
 FilterTable *require_filter(Relation relation) {
+  Assert(CheckRelationLockedByMe(relation, AccessShareLock, true));
   Problem problem;
   FilterTable *table = cached_filter(relation, &problem);
   if (problem) raise_problem(relation, problem);

@@ -78,6 +78,7 @@ bool append_to_file(const char *path, const uint8 *bytes, Size size) {
 void write_journal(const OpenFilter &filter, std::span<const Digest> digests) {
   const uint32 journal = filter.settings().journal;
   if (likely(journal == 0) || !rebuild_runs(*filter.table)) return;
+  Assert(CheckRelationLockedByMe(filter.relation, RowExclusiveLock, true));
   const JournalPath path(filter.table->relid, journal);
   constexpr size_t kBatch = 64;
   std::array<uint8, kBatch * kEntryBytes> entries;
@@ -122,6 +123,7 @@ void remove_journal(Oid relid, uint32 journal) {
 
 int64 read_journal(Oid relid, uint32 journal, int64 *position,
                    FunctionRef<void(const Digest &)> apply) {
+  Assert(*position >= 0 && *position % static_cast<int64>(kEntryBytes) == 0);
   const JournalPath path(relid, journal);
   const int file = OpenTransientFile(path.text, O_RDONLY | PG_BINARY);
   if (file < 0 && errno == ENOENT) entries_missing(path.text);

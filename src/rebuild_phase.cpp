@@ -59,6 +59,7 @@ bool try_lock_rebuild(Oid relid) {
 }
 
 void enter_phase(Oid relid, Phase phase) {
+  Assert(compat_lock_held_by_me(rebuild_tag(relid, 0), ExclusiveLock));
   release_phases(relid);
   // A moment's look by another session at what it is may be in the way: wait for that.
   const LOCKTAG tag = phase_tag(relid, phase);

@@ -271,6 +271,7 @@ void close_spool(SourceSpool *spool) {
 }
 
 void spool_name(SourceSpool *spool, std::string_view name) {
+  Assert(spool->keys_count < md5::kLanes);
   ++spool->names;
   if (!write_short_key(spool->normalization, name, md5::kMaxKeyBytes,
                        spool->keys[spool->keys_count]))
@@ -279,12 +280,14 @@ void spool_name(SourceSpool *spool, std::string_view name) {
 }
 
 void spool_digest(SourceSpool *spool, const Digest &digest) {
+  Assert(spool->pending_count < spool->max_pending);
   if (spool->chunks == 0) addHyperLogLog(&spool->different, static_cast<uint32>(digest.lo >> 32));
   spool->pending[spool->pending_count++] = digest;
   if (spool->pending_count == spool->max_pending) move_pending(spool);
 }
 
 void spool_value(SourceSpool *spool, const ValueView &value, const char *filter) {
+  Assert(spool->chunks > 0);
   const int32 factor = require_mergeable(value.header, spool->chunks, spool->normalization, filter);
   if (spool->bits != nullptr) {
     fold_part(value, factor, 0, spool->chunks, spool->bits);
@@ -313,6 +316,7 @@ float8 spooled_names(SourceSpool *spool) {
 }
 
 float8 write_spooled_rows(Relation relation, SourceSpool *spool, int32 chunks) {
+  Assert(spool->chunks == 0 || spool->chunks == chunks);
   spool->chunks = chunks;
   finish_spool(spool);
   if (spool->bits == nullptr)

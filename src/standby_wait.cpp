@@ -55,6 +55,7 @@ void at_transaction_event(XactEvent event, void *) {
 }  // namespace
 
 void wait_for_standbys() {
+  Assert(!RecoveryInProgress());
   write_something();
   must_wait = true;
 }

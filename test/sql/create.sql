@@ -10,6 +10,7 @@ select tgenabled, array(select case when arg ~ '^(canary|stamp|built_at|system|t
 from pg_trigger where tgrelid = 'plain'::regclass order by tgname;
 select relkind, reloptions, count(*) as rows, min(chunk), max(chunk)
 from pg_class, plain where oid = 'plain'::regclass group by 1, 2;
+select obj_description('plain'::regclass);
 select bloom_might_contain('plain', 'ada'), bloom_add('plain', 'ada'),
        bloom_might_contain('plain', 'ADA');
 

@@ -15,7 +15,10 @@ select bloom_register('hand', 'lower');
 
 -- Without a capacity there is no saturation.
 select chunk_table('plain', 128);
+comment on table plain is 'its own';
 select bloom_register('plain', 'none');
+-- A table that has no comment gets one.
+select relname, obj_description(oid) from pg_class where relname in ('hand', 'plain') order by 1;
 select status, normalization, capacity, saturation from bloom_info('plain');
 
 -- Columns the other way round, and a column dropped between them, are a filter too.
