@@ -216,9 +216,21 @@ stop_all() {
     # timeout hands the signal on to all that it started
     kill -TERM "$CHILD" 2>/dev/null || true
     wait "$CHILD" 2>/dev/null || true
+    end_group "$CHILD"
     CHILD=
   fi
   [ -z "$WORK" ] || stop_servers "$WORK"
+}
+
+# end_group GROUP: ends the processes of a group that was told to end: those that are still there after
+# ten seconds, by force. timeout itself only waits for the first of them.
+end_group() {
+  local second
+  for ((second = 0; second < 10; second++)); do
+    kill -0 -- "-$1" 2>/dev/null || return 0
+    sleep 1
+  done
+  kill -KILL -- "-$1" 2>/dev/null || true
 }
 
 # stop_servers FOLDER: at once, every server whose data is somewhere below.
@@ -307,10 +319,14 @@ run_limited() {
   timeout -k 10 "$limit" "$@" </dev/null &
   CHILD=$!
   wait "$CHILD" || status=$?
-  CHILD=
   TIMED_OUT=0
   # Both are also what a command may end with by itself.
-  if [[ $status = 124 || $status = 137 ]] && ((SECONDS - since >= limit)); then TIMED_OUT=1; fi
+  if [[ $status = 124 || $status = 137 ]] && ((SECONDS - since >= limit)); then
+    TIMED_OUT=1
+    # timeout leads a group of its own
+    end_group "$CHILD"
+  fi
+  CHILD=
   return "$status"
 }
 
