@@ -106,6 +106,9 @@ end $$;
 SQL
 }
 
+# seconds CONTESTANT: its median, of queries that count as one item.
+seconds() { printf "format('%%s s', round((median('%s') / 1e6)::numeric, 2))" "$1"; }
+
 # figure NAME VALUE [BOUND OK]: a row of the result; expressions of SQL.
 figure() {
   run_psql -c "insert into result (figure, value, bound, ok) values ('$1', $2, ${3:-null}, ${4:-null})"

@@ -38,8 +38,6 @@ stopwatch() {
   run_psql -c "insert into sample values ('$name', ($(date +%s.%N) - $start) * 1e6)"
 }
 
-seconds() { printf "format('%%s s', round((median('%s') / 1e6)::numeric, 2))" "$1"; }
-
 speed() {
   note 'speed'
   local round

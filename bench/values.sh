@@ -31,9 +31,6 @@ select count(*) from names;
 SQL
 }
 
-# seconds CONTESTANT: its median, of queries that count as one item.
-seconds() { printf "format('%%s s', round((median('%s') / 1e6)::numeric, 2))" "$1"; }
-
 building() {
   note 'building'
   run_psql <<SQL
