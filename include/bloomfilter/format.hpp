@@ -1,5 +1,5 @@
 // The bytes of a filter value: a header of 16, then its chunks in order. The same on every
-// machine; FORMAT.md has it on a page.
+// machine; docs/format.md has it on a page.
 #ifndef BLOOMFILTER_FORMAT_HPP
 #define BLOOMFILTER_FORMAT_HPP
 
