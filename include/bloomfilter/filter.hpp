@@ -1,4 +1,5 @@
-// A filter over the caller's bytes: look, add, unite, fold; whatever its geometry.
+// A filter of any geometry in the caller's memory: find an item's bits, test and set them, merge
+// and fold. FilterView reads a filter value without PostgreSQL.
 #ifndef BLOOMFILTER_FILTER_HPP
 #define BLOOMFILTER_FILTER_HPP
 
@@ -16,14 +17,15 @@
 
 namespace bloomfilter {
 
-// Where the bits of an item lie in a filter: its chunk, and k positions there.
+// The bits of an item in a filter: its chunk, and k positions in that chunk.
 struct ItemBits {
   std::int32_t chunk;
   std::uint8_t k;
   std::array<std::uint16_t, kMaxHashes> positions;
 };
 
-// The item's bits, from its key and that key's md5. False if OpenSSL reports a failure.
+// Computes the item's bits from its key and the key's md5. Returns false if OpenSSL reports a
+// failure. For k up to 7 the digest is enough, and the key is not hashed again.
 inline bool item_bits(const Header &header, Hasher &hasher, std::string_view key,
                       const Digest &digest, ItemBits &bits) {
   bits.chunk = chunk_of(digest, header.chunks);
@@ -35,25 +37,29 @@ inline bool item_bits(const Header &header, Hasher &hasher, std::string_view key
   return true;
 }
 
+// The same, from the key alone.
 inline bool item_bits(const Header &header, Hasher &hasher, std::string_view key, ItemBits &bits) {
   Digest digest{};
   return hasher.hash(key, digest) && item_bits(header, hasher, key, digest, bits);
 }
 
-// Whether all the item's bits are set in its chunk.
+// Whether all bits of the item are set in its chunk, which begins at `chunk`.
 constexpr bool chunk_contains(const std::uint8_t *chunk, const ItemBits &item) {
   for (std::uint8_t i = 0; i < item.k; ++i)
     if ((chunk[item.positions[i] / 8] & bit_in_byte(item.positions[i])) == 0) return false;
   return true;
 }
 
+// Sets the item's bits in its chunk.
 constexpr void chunk_add(std::uint8_t *chunk, const ItemBits &item) {
   for (std::uint8_t i = 0; i < item.k; ++i)
     chunk[item.positions[i] / 8] |= bit_in_byte(item.positions[i]);
 }
 
-// ORs `bits`, of header.chunks chunks, into target's `chunks` chunks, which divide them: chunk c
-// goes to c / (header.chunks / chunks), which is where its items are in a filter of that many.
+// Sets every bit of a filter of header.chunks chunks in a smaller filter of `chunks` chunks.
+// `chunks` must divide header.chunks. Chunk c goes to chunk c / (header.chunks / chunks), where
+// chunk_of() looks for its items in a filter of that size. So the smaller filter has the same
+// members, without their names.
 inline void fold(const Header &header, std::span<const std::uint8_t> bits, std::int32_t chunks,
                  std::uint8_t *target) {
   const std::int32_t group = header.chunks / chunks;
@@ -62,17 +68,18 @@ inline void fold(const Header &header, std::span<const std::uint8_t> bits, std::
                bits.subspan(header.chunk_offset(chunk), header.chunk_bytes()));
 }
 
-// What a program without PostgreSQL can say of an item.
+// What a program without PostgreSQL can say about an item.
 enum class Answer {
   kDefinitelyNot,
   kMaybe,
-  kAskServer,  // its key is not to be known here, or could not be hashed
+  kAskServer,  // only the server knows the item's key, or the key could not be hashed
 };
 
-// A value to be read where it lies: in memory, or in a mapped file. Neither copies nor owns.
+// Reads a filter value where it is, in memory or in a mapped file. It does not copy the bytes and
+// does not own them.
 class FilterView {
  public:
-  // Validates the bytes, which must outlive the view.
+  // Validates the bytes, which must outlive the view. After an error every answer is kAskServer.
   FormatError open(std::span<const std::uint8_t> bytes) {
     const FormatError error = read_value(bytes, header_);
     bits_ = error == FormatError::kNone ? bytes.subspan(kValueHeaderBytes)
@@ -80,12 +87,13 @@ class FilterView {
     return error;
   }
 
-  // Of an open that succeeded.
+  // The header and the bits of a value that open() accepted.
   const Header &header() const { return header_; }
   std::span<const std::uint8_t> bits() const { return bits_; }
 
-  // Whether an item, in UTF-8, might be in the filter. Beyond ASCII its key is known only of
-  // "none", and only where the value was built in a UTF8 database.
+  // Whether an item, in UTF-8, might be in the filter. The key of an item beyond ASCII is known
+  // here only under normalization "none", and only if the value was built in a UTF8 database: what
+  // lower() makes of it depends on the server's locale, and a wrong key would deny a member.
   Answer might_contain(Hasher &hasher, std::string_view item) const {
     if (bits_.empty()) return Answer::kAskServer;
     bool ascii = true;
@@ -100,8 +108,10 @@ class FilterView {
   }
 
  private:
+  // Longer items are lowered by the server: this has no memory of its own but the stack.
   static constexpr std::size_t kMaxLowered = 1024;
 
+  // Tests the bits of a key.
   Answer look(Hasher &hasher, std::string_view key) const {
     ItemBits item;
     if (!item_bits(header_, hasher, key, item)) return Answer::kAskServer;

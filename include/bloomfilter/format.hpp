@@ -1,5 +1,6 @@
-// The bytes of a filter value: a header of 16, then its chunks in order. The same on every
-// machine; docs/format.md has it on a page.
+// The bytes of a filter value: a header of 16 bytes, then the chunks in order. They are the same on
+// every machine; docs/format.md describes them. This file writes the header, and validates values
+// from outside.
 #ifndef BLOOMFILTER_FORMAT_HPP
 #define BLOOMFILTER_FORMAT_HPP
 
@@ -15,23 +16,27 @@
 
 namespace bloomfilter {
 
-// What is done to an item before it is hashed, as a header says it. Numbers are never used again.
+// What is done to an item before it is hashed. The number is a byte of the header; a number that
+// was used once never gets another meaning.
 enum class Normalization : std::uint8_t { kNone = 0, kLower = 1 };
 inline constexpr std::uint8_t kLastNormalization = 1;
 
 inline constexpr std::uint8_t kFormatVersion = 1;
-// 256 MiB: a larger value has no text form, and could not be dumped.
+// 256 MiB, and not the gigabyte that a PostgreSQL value may have: the text form takes two
+// characters a byte and is copied, and a value without a text form could not be dumped.
 inline constexpr std::uint64_t kMaxValueBits = std::uint64_t{kMaxValueChunks} * kChunkBits;
 
+// Chunks of 64 to 8192 bits.
 inline constexpr int kMinLog2ChunkBits = 6;
 inline constexpr int kMaxLog2ChunkBits = 13;
 
+// The header of a filter value. Fields are in range: read_header() returns no other.
 struct Header {
-  std::uint8_t k;                // bits an item sets, 1 to kMaxHashes
+  std::uint8_t k;                // bits that an item sets, 1 to kMaxHashes
   std::uint8_t log2_chunk_bits;  // kMinLog2ChunkBits to kMaxLog2ChunkBits
   Normalization normalization;
   std::int32_t chunks;   // 1 or more
-  std::uint32_t canary;  // of the normalization, on the server that built the value
+  std::uint32_t canary;  // digest of what the normalization did on the server that built it
 
   constexpr int chunk_bits() const { return 1 << log2_chunk_bits; }
   constexpr std::size_t chunk_bytes() const { return std::size_t{1} << (log2_chunk_bits - 3); }
@@ -44,8 +49,9 @@ struct Header {
   friend bool operator==(const Header &, const Header &) = default;
 };
 
-// The canary of `none` in a database of each encoding that a PostgreSQL server can have: a digest
-// of ASCII and the encoding's name, and of nothing else.
+// The canary of "none" in a database of each encoding that a PostgreSQL server can have. It is a
+// digest of ASCII and the encoding's name alone, so it can be listed here. The canary of "lower"
+// depends on the server's locale and cannot.
 struct EncodingCanary {
   std::string_view encoding;
   std::uint32_t canary;
@@ -65,7 +71,7 @@ inline constexpr EncodingCanary kNoneCanaries[] = {
     {"WIN1257", 0x4172545f},    {"KOI8U", 0xd3e4c4c7},
 };
 
-// The canary of `none` in a database of that encoding. Compiles only if it is in the table.
+// The canary of "none" in a database of an encoding. It compiles only for encodings of the table.
 consteval std::uint32_t none_canary(std::string_view encoding) {
   for (const EncodingCanary &known : kNoneCanaries)
     if (known.encoding == encoding) return known.canary;
@@ -73,29 +79,32 @@ consteval std::uint32_t none_canary(std::string_view encoding) {
 }
 inline constexpr std::uint32_t kUtf8Canary = none_canary("UTF8");
 
-// Whether a value of that normalization can have that canary. `none` has one of the table, `lower`
-// none of them: a value whose rule is not the one that it was built by would deny its members.
+// Whether a value of that normalization can have that canary. "none" has a canary of the table, and
+// "lower" has any other. So a header whose normalization was changed is found out: read by another
+// rule than it was built by, the value would deny its members.
 constexpr bool canary_fits(Normalization normalization, std::uint32_t canary) {
   bool is_of_none = false;
   for (const EncodingCanary &known : kNoneCanaries) is_of_none |= known.canary == canary;
   return is_of_none == (normalization == Normalization::kNone);
 }
 
+// What is wrong with the bytes of a value.
 enum class FormatError {
-  kNone,
-  kTooShort,       // to hold a header
+  kNone,           // nothing
+  kTooShort,       // fewer bytes than a header
   kVersion,        // another version of the format
   kHashes,         // k out of range
-  kChunkBits,      // size of a chunk out of range
+  kChunkBits,      // chunk size out of range
   kNormalization,  // a normalization that this version does not know
   kChunks,         // no chunks, or more bits than kMaxValueBits
   kReserved,       // reserved bytes that are not zero
   kCanary,         // a canary that no server gives to this normalization
-  kLength,         // not as many bytes as the header says
+  kLength,         // more or fewer bytes than the header says
 };
 
 namespace format {
 
+// Numbers are written with their high byte first, as PostgreSQL sends them.
 constexpr std::uint32_t read_u32(const std::uint8_t *bytes) {
   return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 |
          std::uint32_t{bytes[2]} << 8 | std::uint32_t{bytes[3]};
@@ -107,8 +116,9 @@ constexpr void write_u32(std::uint8_t *bytes, std::uint32_t value) {
 
 }  // namespace format
 
-// Reads and checks every field of the header that `bytes` begins with, but not how many bytes
-// follow it: for a value of which no more than its head is at hand.
+// Reads the header that `bytes` begins with, and checks every field. It does not check how many
+// bytes follow: of a stored value only the header may have been fetched. On an error `header` is
+// not changed.
 constexpr FormatError read_header(std::span<const std::uint8_t> bytes, Header &header) {
   if (bytes.size() < kValueHeaderBytes) return FormatError::kTooShort;
   if (bytes[0] != kFormatVersion) return FormatError::kVersion;
@@ -127,14 +137,15 @@ constexpr FormatError read_header(std::span<const std::uint8_t> bytes, Header &h
   return FormatError::kNone;
 }
 
-// The one validator of whole values: the header, and exactly the bytes that it says.
+// Validates a whole value: the header, and that exactly as many bytes follow as it says. Every way
+// into the type goes through here: text, binary, cast, and files.
 constexpr FormatError read_value(std::span<const std::uint8_t> bytes, Header &header) {
   const FormatError error = read_header(bytes, header);
   if (error != FormatError::kNone) return error;
   return bytes.size() == header.value_bytes() ? FormatError::kNone : FormatError::kLength;
 }
 
-// Writes a header whose fields are in range to the first kValueHeaderBytes of `bytes`.
+// Writes a header, whose fields must be in range, to the first kValueHeaderBytes of `bytes`.
 constexpr void write_header(const Header &header, std::uint8_t *bytes) {
   bytes[0] = kFormatVersion;
   bytes[1] = header.k;
@@ -145,16 +156,17 @@ constexpr void write_header(const Header &header, std::uint8_t *bytes) {
   format::write_u32(&bytes[12], 0);
 }
 
-// The header's field for a chunk of that many bits, a power of two.
+// The field log2_chunk_bits for chunks of that many bits, a power of two.
 constexpr std::uint8_t log2_of_chunk_bits(int chunk_bits) {
   std::uint8_t log2 = 0;
   while (1 << log2 < chunk_bits) ++log2;
   return log2;
 }
 
-// The value in a file that COPY ... WITH BINARY wrote of one row with one column, or an empty span
-// where the file is not that: 11 bytes of signature, flags and extension of none, one field and its
-// length before it, the trailer behind it.
+// Finds the value in a file that "COPY ... WITH (FORMAT binary)" wrote of one row with one column.
+// Returns an empty span if the file is anything else. Before the value such a file has a signature
+// of 11 bytes, no flags, no header extension, the number of columns and the value's length; after
+// it comes the trailer.
 inline std::span<const std::uint8_t> copied_value(std::span<const std::uint8_t> file) {
   constexpr std::uint8_t kHead[] = {'P', 'G', 'C', 'O', 'P', 'Y', '\n', 0xff, '\r', '\n', 0,
                                     0,   0,   0,   0,   0,   0,   0,    0,    0,    1};

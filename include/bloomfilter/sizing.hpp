@@ -1,6 +1,6 @@
-// Capacity and false-positive rate to geometry, and back. The rates are those of a *blocked*
-// filter: items spread unevenly over chunks, and a full chunk costs more than an empty one
-// saves, so the textbook formula (one mean load) promises too much.
+// From a capacity and a false-positive rate to chunks, and back. The rates are those of a blocked
+// filter. Items spread unevenly over chunks, and a full chunk costs more than an empty one saves.
+// The textbook formula (1 - e^(-kn/m))^k takes every chunk for equally full, and promises too much.
 #ifndef BLOOMFILTER_SIZING_HPP
 #define BLOOMFILTER_SIZING_HPP
 
@@ -13,46 +13,52 @@
 
 namespace bloomfilter {
 
-// The fewest chunks of a filter table: with fewer, adds meet on the same row too often.
+// The fewest chunks of a filter table. With fewer, transactions that add several items each lock
+// the same rows too often, and deadlocks become likely.
 inline constexpr std::int32_t kMinTableChunks = 128;
 inline constexpr std::int32_t kMaxChunks = std::numeric_limits<std::int32_t>::max();
-// 256 MiB: a larger value has no text form, and could not be dumped.
+// 256 MiB, see kMaxValueBits.
 inline constexpr std::int32_t kMaxValueChunks = 1 << 18;
 inline constexpr int kValueHeaderBytes = 16;
 
+// What the SQL functions accept.
 inline constexpr double kMaxCapacity = 1e13;
 inline constexpr double kMinFpRate = 1e-9;
 
-// Sizes for which no geometry exists have chunks == 0.
+// How many chunks of how many bits, and how many bits an item sets. chunks == 0 means that no
+// number of chunks is enough.
 struct Geometry {
   std::int32_t chunks;
   int chunk_bits;
   int k;
 };
 
-// The share of bits that are set, on average, in a chunk of chunk_bits bits after `items` items
-// of k bits each: 1 - (1 - 1/m)^(k i).
+// The mean share of bits that are set in a chunk of m = chunk_bits bits after i = `items` items of
+// k bits each: 1 - (1 - 1/m)^(k i).
 inline double expected_fill(double items, int chunk_bits, int k) {
   return -std::expm1(items * k * std::log1p(-1.0 / chunk_bits));
 }
 
-// How the positions that a check asks for fill up, for chunks of chunk_bits bits and k bits an
-// item. Seen from a check of an absent item only those of its positions count that are not set yet:
-// of i such positions each further bit hits one with probability i / chunk_bits, and then there are
-// i - 1. That is a Markov chain of at most k + 1 states, so the rate is exact, for one chunk as for
-// many, and sums of positive terms keep it to ten digits however small it is. It is the mean of
-// fill^k over loads and fills; the k-th power of the mean fill is up to a fifth lower in small
-// chunks.
+// How the positions of a check fill up, in chunks of chunk_bits bits with k bits an item.
+//
+// For a check of an absent item only those of its positions matter that are not set yet. If i of
+// them are left, the next bit that is set in the chunk is one of them with probability i /
+// chunk_bits, and then i - 1 are left. That is a Markov chain of at most k + 1 states. So the rate
+// is exact, for any number of chunks. All terms are positive, so that ten digits are right however
+// small the rate is.
+//
+// The result is the mean of fill^k, over the loads of chunks and over their fills. The k-th power
+// of the mean fill would be simpler, but it is up to a fifth too low in small chunks.
 class Coverage {
  public:
   Coverage(int chunk_bits, int k) : chunk_bits_(chunk_bits), k_(k) {
     const double share = 1.0 / chunk_bits;
-    // How many different positions k draws give; they are drawn with repetition.
+    // The number of different positions in k draws: an item may have the same position twice.
     asked_[0] = 1;
     for (int draw = 0; draw < k; ++draw)
       for (int i = draw + 1; i >= 0; --i)
         asked_[i] = asked_[i] * i * share + (i > 0 ? asked_[i - 1] * (1 - (i - 1) * share) : 0);
-    // What k bits of one item, each drawn alike, do to i positions.
+    // What the k bits of one item, set one after another, do to i positions.
     for (int i = 0; i <= k; ++i) item_[i][i] = 1;
     for (int i = 0; i <= k; ++i)
       for (int bit = 0; bit < k; ++bit)
@@ -62,19 +68,24 @@ class Coverage {
     for (int i = 0; i <= k; ++i) hit_[i] = -std::expm1(k * std::log1p(-i * share));
   }
 
-  // Whether every chunk has so many items that it is full to the last bit. Beyond that rate() is
-  // not to be asked: the number of items need not fit its type.
+  // Whether chunks are so full that the rate is 1. If so, rate() must not be called: the number of
+  // items may be too large for its type. Once 50 bits were set for each bit of a chunk, a bit is
+  // left with a probability of e^-50.
   bool is_full(double items, double chunks) const {
     return items / chunks * k_ > 50.0 * chunk_bits_;
   }
 
-  // The false-positive rate once `items` items went to `chunks` (>= 1) chunks: the chance that all
-  // positions of a check are set. By repeated squaring of what one item does.
+  // The false-positive rate after `items` items went to `chunks` (>= 1) chunks: the probability
+  // that all positions of a check are set. It takes the power of one item's matrix by repeated
+  // squaring: at most 64 times, for any number of items.
   double rate(std::uint64_t items, double chunks) const {
-    double step[kStates][kStates];  // from i unset positions to j < i
-    double moves[kStates];          // from i to fewer; its complement is kept beside it, both exact
+    // The probabilities of going from i positions that are not set to j < i, of leaving i, and of
+    // staying at i. The last two add up to 1. Both are kept, since 1 minus a number close to 1 has
+    // few digits.
+    double step[kStates][kStates];
+    double moves[kStates];
     double stays[kStates];
-    double covered[kStates] = {1};  // the chance that none of i is left after all
+    double covered[kStates] = {1};  // that none of i positions is left at the end
     for (int i = 0; i <= k_; ++i) {
       for (int j = 0; j < i; ++j) step[i][j] = item_[i][j] / chunks;
       moves[i] = hit_[i] / chunks;
@@ -98,6 +109,7 @@ class Coverage {
  private:
   static constexpr int kStates = kMaxHashes + 1;
 
+  // Lets the items of `step` and `stays` come after those that `covered` has.
   void apply(const double (&step)[kStates][kStates], const double (&stays)[kStates],
              double (&covered)[kStates]) const {
     for (int i = k_; i > 0; --i) {
@@ -107,7 +119,8 @@ class Coverage {
     }
   }
 
-  // Twice as many items. From the last row up, so that the rows that are read are still the old.
+  // Squares the matrix: twice as many items. It begins with the last row, since each row needs
+  // those before it as they were.
   void square(double (&step)[kStates][kStates], const double (&stays)[kStates]) const {
     for (int i = k_; i > 0; --i) {
       double row[kStates];
@@ -119,14 +132,15 @@ class Coverage {
   }
 
   int chunk_bits_, k_;
-  double asked_[kStates] = {};          // the chance that a check asks for i different positions
-  double item_[kStates][kStates] = {};  // that one item of the chunk leaves j of i unset
-  double hit_[kStates] = {};            // that it leaves fewer than i
+  // Probabilities: that a check has i different positions; that one item of the chunk leaves j of i
+  // positions; that it leaves fewer than i.
+  double asked_[kStates] = {};
+  double item_[kStates][kStates] = {};
+  double hit_[kStates] = {};
 };
 
-// The false-positive rate of `items` (>= 0) in `chunks` (>= 1) chunks, k bits an item: exact, with
-// items binomial over chunks, and how many bits of a chunk are set followed bit by bit. Between
-// whole numbers of items it is taken as a straight line.
+// The false-positive rate of `items` (>= 0) items in `chunks` (>= 1) chunks with k bits an item. It
+// is exact for whole numbers of items, and a straight line between two of them.
 inline double expected_fp_rate(double items, double chunks, int chunk_bits, int k) {
   const Coverage coverage(chunk_bits, k);
   if (coverage.is_full(items, chunks)) return 1;
@@ -136,8 +150,10 @@ inline double expected_fp_rate(double items, double chunks, int chunk_bits, int 
   return part > 0 ? rate + part * (coverage.rate(whole + 1, chunks) - rate) : rate;
 }
 
-// The search for the fewest chunks of chunk_bits bits that hold `capacity` (a whole number, at
-// least 1) items at fp_rate (above 0, below 1) or better.
+// Searches for the fewest chunks of chunk_bits bits that hold `capacity` (a whole number, at least
+// 1) items at fp_rate (above 0, below 1) or better. There is no closed formula for that. A search
+// takes some microseconds (7 for a table of a million names, core_bench), so that it is done at
+// each call and no table of sizes is kept.
 class ChunkSearch {
  public:
   ChunkSearch(double capacity, double fp_rate, int chunk_bits, int k)
@@ -148,10 +164,10 @@ class ChunkSearch {
     at_least_ = hit / -std::expm1(std::log1p(-fill) / capacity) * (1 - kRounding);
   }
 
-  // A number, not whole, that no number of chunks that suffices is below.
+  // A lower bound of the result, not a whole number. It rises with each attempt.
   double at_least() const { return at_least_; }
 
-  // The fewest, or 0 if that is more than `most`.
+  // The fewest chunks, or 0 if more than `most` are needed.
   std::int32_t find(std::int32_t most) {
     if (!(at_least_ <= most)) return 0;
     const Coverage coverage(chunk_bits_, k_);
@@ -159,13 +175,16 @@ class ChunkSearch {
     if (!enough.enough) return 0;
     Tried few{static_cast<std::int64_t>(std::ceil(at_least_)) - 1, false, 0};
     few.chunks = std::max(few.chunks, std::int64_t{0});
-    // The bound is close for large chunks: climb from there.
+    // For large chunks the bound is close to the result. So begin there, and go up in longer and
+    // longer steps.
+    double guess = at_least_;
     double stride = 0.01;
-    for (double guess = at_least_; guess < static_cast<double>(enough.chunks) - 1;
-         guess *= 1 + stride, stride *= 2) {
+    while (guess < static_cast<double>(enough.chunks) - 1) {
       const Tried tried = attempt(coverage, static_cast<std::int64_t>(std::ceil(guess)));
       (tried.enough ? enough : few) = tried;
       if (tried.enough) break;
+      guess *= 1 + stride;
+      stride *= 2;
     }
     for (int round = 0; enough.chunks - few.chunks > 1; ++round) {
       const Tried tried = attempt(coverage, between(few, enough, round % 3));
@@ -175,30 +194,33 @@ class ChunkSearch {
   }
 
  private:
+  // The bound is lowered by this, so that rounding never makes it too high.
   static constexpr double kRounding = 1e-9;
 
   struct Tried {
     std::int64_t chunks;
     bool enough;
-    double excess;  // logarithm of how many times the rate is too high; not known where zero
+    double excess;  // ln(rate / fp_rate), or 0 if it was not computed
   };
 
+  // Computes the rate with that many chunks, and raises the bound if they are too few.
   Tried attempt(const Coverage &coverage, std::int64_t chunks) {
     const auto count = static_cast<double>(chunks);
     const double rate = coverage.is_full(capacity_, count)
                             ? 1
                             : coverage.rate(static_cast<std::uint64_t>(capacity_), count);
     const Tried tried{chunks, rate <= fp_rate_, std::log(rate / fp_rate_)};
-    // The rate falls with the k-th power of the chunks at the most: of the items in a chunk no more
-    // than k can be the only one that covers a position of a check, so that of f(l), the rate in a
-    // chunk of l items, l (f(l) - f(l - 1)) <= k f(l).
+    // The rate falls at most with the k-th power of the chunks. Let f(l) be the rate in a chunk of
+    // l items. At most k of those items are the only one that covers some position of a check, so
+    // that l (f(l) - f(l - 1)) <= k f(l).
     if (!tried.enough)
       at_least_ = std::max(at_least_, count * std::exp(tried.excess / k_) * (1 - kRounding));
     return tried;
   }
 
-  // Where to try next: where the logarithms lie on a straight line, beside it, and in the middle,
-  // in turn.
+  // The next number to try: where a straight line through the logarithms of both rates meets
+  // fp_rate, one more than that, and the middle, in turn. The line alone may come closer from one
+  // side only, and the middle alone halves the range and no more.
   static std::int64_t between(const Tried &few, const Tried &enough, int turn) {
     const std::int64_t width = enough.chunks - few.chunks;
     if (turn == 2 || few.chunks == 0 || !(few.excess > 0)) return few.chunks + width / 2;
@@ -212,32 +234,32 @@ class ChunkSearch {
   double at_least_;
 };
 
-// The fewest chunks that hold `capacity` (a whole number, at least 1) items at `fp_rate` (above 0,
-// below 1) or better; 0 if that is more than `most`.
+// The fewest chunks that hold `capacity` (a whole number, at least 1) items at fp_rate (above 0,
+// below 1) or better; 0 if more than `most` are needed.
 inline std::int32_t chunks_for(double capacity, double fp_rate, int chunk_bits, int k,
                                std::int32_t most) {
   return ChunkSearch(capacity, fp_rate, chunk_bits, k).find(most);
 }
 
-// The geometry of a filter table: k = 7, full chunks, at least kMinTableChunks.
+// The geometry of a filter table: k = 7, chunks of 8192 bits, at least kMinTableChunks.
 inline Geometry table_geometry(double capacity, double fp_rate) {
   const std::int32_t chunks = chunks_for(capacity, fp_rate, kChunkBits, kTableHashes, kMaxChunks);
   return {chunks == 0 ? 0 : std::max(chunks, kMinTableChunks), kChunkBits, kTableHashes};
 }
 
-// The geometry of a filter value: the k and chunk size that take the fewest bytes, ties to larger
-// chunks, then to fewer bits an item.
+// The geometry of a filter value: the k and the chunk size that take the fewest bytes. If several
+// do, the one with the largest chunks, and of those the one with the fewest bits an item.
 inline Geometry value_geometry(double capacity, double fp_rate) {
   Geometry best{0, kChunkBits, kTableHashes};
   std::int64_t most_bits = std::int64_t{kMaxValueChunks} * kChunkBits;
-  // What is usual first, so that most others are known to be larger without a look.
+  // The usual k is tried first. Most others are then known to be larger without a search.
   const int usual_k = std::clamp(static_cast<int>(std::lround(-std::log2(fp_rate))), 1, kMaxHashes);
   if (const std::int32_t chunks =
           chunks_for(capacity, fp_rate, kChunkBits, usual_k, kMaxValueChunks);
       chunks != 0)
     most_bits = std::int64_t{chunks} * kChunkBits;
-  // Small chunks cost bits and only come in finer steps, so that what larger ones of the same k are
-  // known to need, in bits, smaller ones need too.
+  // With the same k, smaller chunks never need fewer bits than larger ones; they only allow sizes
+  // in finer steps. So a bound for larger chunks holds for smaller ones.
   double at_least_bits[kMaxHashes + 1] = {};
   for (int chunk_bits = kChunkBits; chunk_bits >= kMinChunkBits; chunk_bits /= 2)
     for (int k = 1; k <= kMaxHashes; ++k) {
@@ -252,9 +274,9 @@ inline Geometry value_geometry(double capacity, double fp_rate) {
   return best;
 }
 
-// How many items a chunk with `set` of chunk_bits bits set holds, most likely:
-// ln(1 - set/m) / (k ln(1 - 1/m)) (Swamidass and Baldi 2007). A full chunk tells only that it
-// holds very many; it counts as if half a bit were left.
+// The most likely number of items in a chunk of m = chunk_bits bits of which `set` are set: ln(1 -
+// set/m) / (k ln(1 - 1/m)) (Swamidass and Baldi 2007). For a full chunk that would be infinite; it
+// is counted as if half a bit were not set.
 inline double estimated_items(double set, int chunk_bits, int k) {
   const double filled = std::min(set, chunk_bits - 0.5);
   return std::log1p(-filled / chunk_bits) / (k * std::log1p(-1.0 / chunk_bits));
