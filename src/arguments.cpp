@@ -9,7 +9,7 @@ namespace bloomfilter {
 
 void null_filter() {
   ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("Bloom filter is NULL"),
-                  errhint("Take the answer as \"maybe\".")));
+                  errhint("Treat the answer as \"maybe\".")));
   pg_unreachable();
 }
 
@@ -44,28 +44,34 @@ int deconstruct_texts(ArrayType *array, Datum **items, bool **nulls) {
 
 void require_size_arguments(float8 capacity, float8 fp_rate) {
   if (!(capacity >= 1 && capacity <= kMaxCapacity) || capacity != std::floor(capacity))
-    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-                    errmsg("capacity must be a whole number from 1 to %.0g, not %g", kMaxCapacity,
-                           capacity),
-                    capacity > 0 && capacity < 1
-                        ? errhint("It looks like a rate: the order is filter, capacity, fp_rate.")
-                        : errhint("It is the number of items that the filter is meant to hold.")));
+    ereport(
+        ERROR,
+        (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+         errmsg("capacity must be a whole number from 1 to %.0g, not %g", kMaxCapacity, capacity),
+         capacity > 0 && capacity < 1
+             ? errhint("The value looks like a false-positive rate.  The order of arguments is "
+                       "filter, capacity, fp_rate.")
+             : errhint("Capacity is the number of items that the filter is meant to hold.")));
   if (!(fp_rate >= kMinFpRate && fp_rate < 1))
     ereport(ERROR,
             (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
              errmsg("fp_rate must be at least %g and less than 1, not %g", kMinFpRate, fp_rate),
              fp_rate >= 1 && fp_rate < 100
                  ? errhint("Did you mean %g?", fp_rate / 100)
-                 : errhint("0.01 is one false \"maybe\" in a hundred checks.")));
+                 : errhint("A rate of 0.01 means one false \"maybe\" in a hundred checks.")));
 }
 
 int32 table_chunks(float8 capacity, float8 fp_rate) {
   const Geometry geometry = table_geometry(capacity, fp_rate);
   if (geometry.chunks == 0)
-    ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-                    errmsg("a filter for %.0f items at a rate of %g needs more than %d chunks",
-                           capacity, fp_rate, kMaxChunks),
-                    errhint("Allow a higher rate, or divide the items over several filters.")));
+    ereport(
+        ERROR,
+        (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+         errmsg("a Bloom filter for %.0f items at a false-positive rate of %g needs more than %d "
+                "chunks",
+                capacity, fp_rate, kMaxChunks),
+         errhint(
+             "Allow a higher false-positive rate, or divide the items among several filters.")));
   return geometry.chunks;
 }
 
@@ -88,10 +94,13 @@ Geometry value_geometry_for(float8 capacity, float8 fp_rate) {
     if (known.capacity == capacity && known.fp_rate == fp_rate) return known.geometry;
   const Geometry geometry = value_geometry(capacity, fp_rate);
   if (geometry.chunks == 0)
-    ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-                    errmsg("a filter value for %.0f items at a rate of %g exceeds 256 MiB",
-                           capacity, fp_rate),
-                    errhint("Allow a higher rate, or use a filter table: bloom_create.")));
+    ereport(
+        ERROR,
+        (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+         errmsg("a bloomfilter value for %.0f items at a false-positive rate of %g exceeds 256 MiB",
+                capacity, fp_rate),
+         errhint(
+             "Allow a higher false-positive rate, or use bloom_create to make a filter table.")));
   remembered[next++ % lengthof(remembered)] = {capacity, fp_rate, geometry};
   return geometry;
 }

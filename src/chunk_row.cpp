@@ -304,13 +304,12 @@ int32 chunk_number(Relation relation, const Shape &shape, HeapTuple tuple) {
 void require_number(Relation relation, const Shape &shape, int32 chunk, HeapTuple tuple) {
   const int32 number = chunk_number(relation, shape, tuple);
   if (likely(number == chunk)) return;
-  ereport(ERROR,
-          (errcode(ERRCODE_DATA_CORRUPTED),
-           errmsg("index \"%s\" of Bloom filter \"%s\" has a wrong row for chunk %d",
-                  get_rel_name(shape.index), RelationGetRelationName(relation), chunk),
-           errdetail("It leads to the row of chunk %d.", number),
-           errhint("Take the answer as \"maybe\". REINDEX mends the index; if it is the table that "
-                   "is damaged, make the filter anew from its source.")));
+  ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
+                  errmsg("index \"%s\" of Bloom filter \"%s\" has a wrong row for chunk %d",
+                         get_rel_name(shape.index), RelationGetRelationName(relation), chunk),
+                  errdetail("The index entry leads to the row of chunk %d.", number),
+                  errhint("Treat the answer as \"maybe\".  Run REINDEX.  If the table itself is "
+                          "damaged, rebuild the filter with bloom_rebuild.")));
 }
 
 int32 last_chunk(Relation relation, const Shape &shape) {

@@ -32,11 +32,11 @@ void insert_index_entries(Relation relation, HeapTuple tuple, int32 chunk) {
   if (result == TM_Deleted)
     ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
                     errmsg("chunk %d of Bloom filter \"%s\" is missing", chunk, filter.name()),
-                    errdetail("Its row was deleted at this moment.")));
+                    errdetail("Another transaction deleted the row.")));
   ereport(ERROR, (errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
                   errmsg("chunk %d of Bloom filter \"%s\" is being changed by the same command",
                          chunk, filter.name()),
-                  errhint("Add names in a statement of its own.")));
+                  errhint("Add names in a separate statement.")));
   pg_unreachable();
 }
 

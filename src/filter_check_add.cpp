@@ -21,9 +21,10 @@ namespace {
 void notice_suspended(const OpenFilter &filter, const char *reason) {
   if (filter.table->told_suspended) return;
   filter.table->told_suspended = true;
-  ereport(NOTICE,
-          (errmsg("checks of Bloom filter \"%s\" answer maybe", filter.name()),
-           errdetail("It is %s.", reason), errhint("Once every name is in, call bloom_resume.")));
+  ereport(NOTICE, (errmsg("checks of Bloom filter \"%s\" answer maybe", filter.name()),
+                   errdetail("Its status is \"%s\".", reason),
+                   errhint("Rebuild the filter with bloom_rebuild, or call bloom_resume once every "
+                           "name has been added.")));
 }
 
 // Says once a session that keys are not what they were.
@@ -32,14 +33,16 @@ void warn_of_normalization(const OpenFilter &filter) {
   filter.table->told_normalization = true;
   const Settings &settings = filter.settings();
   ereport(WARNING,
-          (errmsg("normalization \"%s\" is no longer what Bloom filter \"%s\" was built with",
+          (errmsg("normalization \"%s\" has changed since Bloom filter \"%s\" was built",
                   normalization_name(settings.normalization), filter.name()),
-           errdetail("It was built with \"%s\", this server has \"%s\". %s", settings.stamp,
-                     server_stamp(settings.normalization),
-                     filter.table->agreement == Agreement::kNone
-                         ? "Every check answers maybe."
-                         : "Checks of names beyond ASCII answer maybe."),
-           errhint("Make the filter anew from its source.")));
+           filter.table->agreement == Agreement::kNone
+               ? errdetail("The filter was built with \"%s\", and this server has \"%s\".  "
+                           "Every check answers maybe.",
+                           settings.stamp, server_stamp(settings.normalization))
+               : errdetail("The filter was built with \"%s\", and this server has \"%s\".  "
+                           "Checks of names with non-ASCII characters answer maybe.",
+                           settings.stamp, server_stamp(settings.normalization)),
+           errhint("Rebuild the filter with bloom_rebuild.")));
 }
 
 // Whether a check of this item may answer "definitely not": every name that was added is in, and
@@ -63,14 +66,13 @@ void require_addable(const OpenFilter &filter, std::string_view item) {
   const Agreement agreement = filter.table->agreement;
   if (likely(agreement == Agreement::kFull) || filter.settings().canary_lost) return;
   if (agreement == Agreement::kAsciiOnly && is_ascii(item)) return;
-  ereport(
-      ERROR,
-      (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-       errmsg("cannot add \"%s\" to Bloom filter \"%s\"", item_for_message(item), filter.name()),
-       errdetail("Normalization \"%s\" is no longer what the filter was built with.",
-                 normalization_name(filter.settings().normalization)),
-       errhint("Call bloom_suspend, so that every check answers maybe, and make the filter "
-               "anew from its source.")));
+  ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                  errmsg("cannot add \"%s\" to Bloom filter \"%s\"", item_for_message(item),
+                         filter.name()),
+                  errdetail("Normalization \"%s\" has changed since the filter was built.",
+                            normalization_name(filter.settings().normalization)),
+                  errhint("Call bloom_suspend, so that every check answers maybe.  Then rebuild "
+                          "the filter with bloom_rebuild.")));
 }
 
 // One item's look at the filter: its chunk, the positions of its bits there, and which of a batch
@@ -200,12 +202,10 @@ bool knows_new_names(const OpenFilter &filter, int64 added) {
   if (likely(reason == nullptr)) return true;
   if (added > 0 && !filter.table->told_new_names) {
     filter.table->told_new_names = true;
-    ereport(NOTICE,
-            (errmsg("names are added to Bloom filter \"%s\", but none is counted as new",
-                    filter.name()),
-             errdetail("Its status is \"%s\". It may lack names, so that a missing bit does "
-                       "not tell that a name is new.",
-                       reason)));
+    ereport(NOTICE, (errmsg("new names of Bloom filter \"%s\" are not counted", filter.name()),
+                     errdetail("Its status is \"%s\".  The filter may lack names, so a missing bit "
+                               "does not prove that a name is new.",
+                               reason)));
   }
   return false;
 }

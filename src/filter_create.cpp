@@ -16,7 +16,7 @@ float8 capacity_argument(FunctionCallInfo fcinfo, int argument, const char *func
   if (PG_ARGISNULL(argument))
     ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
                     errmsg("capacity of %s must not be null", function),
-                    errhint("It is the number of items that the filter is meant to hold.")));
+                    errhint("Capacity is the number of items that the filter is meant to hold.")));
   return PG_GETARG_FLOAT8(argument);
 }
 
@@ -26,18 +26,21 @@ int32 table_chunks_argument(FunctionCallInfo fcinfo, int argument, float8 capaci
     const int32 chunks = table_chunks(capacity, fp_rate);
     const float8 bytes = table_bytes_on_disk(chunks);
     if (bytes > kMaxUnaskedBytes)
-      ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-                      errmsg("a filter for %.0f items at a rate of %g takes %.0f GB on disk",
-                             capacity, fp_rate, bytes / 1e9),
-                      errhint("If that is what you want, say chunks => %d.", chunks)));
+      ereport(
+          ERROR,
+          (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+           errmsg(
+               "a Bloom filter for %.0f items at a false-positive rate of %g takes %.0f GB on disk",
+               capacity, fp_rate, bytes / 1e9),
+           errhint("If you want a filter of that size, pass chunks => %d.", chunks)));
     return chunks;
   }
   const int32 chunks = PG_GETARG_INT32(argument);
   if (chunks < kMinTableChunks)
     ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                     errmsg("chunks must be at least %d, not %d", kMinTableChunks, chunks),
-                    errhint("With fewer, adds would wait for one another. Left out, the number "
-                            "comes from capacity and fp_rate.")));
+                    errhint("With fewer chunks, adds wait for each other.  Without this argument, "
+                            "the number is computed from capacity and fp_rate.")));
   return chunks;
 }
 
@@ -67,10 +70,10 @@ void notice_outcome(const char *name, const Settings &settings, bool loaded) {
   notice_ascii_only(settings.normalization, name);
   if (settings.state == State::kLoading)
     ereport(NOTICE, (errmsg("Bloom filter \"%s\" is not ready: every check answers maybe", name),
-                     errhint("Have sign-ups call bloom_add, then add the names there are with "
-                             "bloom_add_many, then call bloom_resume.")));
+                     errhint("Load it with bloom_rebuild.  Or let sign-ups call bloom_add, add "
+                             "every existing name with bloom_add_many, and call bloom_resume.")));
   else if (loaded && settings.items_at_build == 0)
-    ereport(NOTICE, (errmsg("source of Bloom filter \"%s\" yielded no names", name)));
+    ereport(NOTICE, (errmsg("the source of Bloom filter \"%s\" returned no names", name)));
   if (settings.items_at_build > settings.capacity)
     ereport(WARNING, (errmsg("Bloom filter \"%s\" holds about %.0f items, more than its capacity "
                              "of %.0f",

@@ -124,14 +124,12 @@ bool is_subscribed(Oid relid) {
 
 void warn_if_subscribed(Oid relid, const Settings &settings) {
   if (!is_subscribed(relid)) return;
-  ereport(
-      WARNING,
-      (errmsg("a subscription writes to Bloom filter \"%s\"", get_rel_name(relid)),
-       errdetail("Unless the publisher's filter has %d chunks and normalization \"%s\" too, and "
-                 "keeps them, this one denies names.",
-                 settings.chunks, normalization_name(settings.normalization)),
-       errhint("Compare bloom_info on both. Or subscribe to the names, and have a trigger add "
-               "them.")));
+  ereport(WARNING, (errmsg("a subscription writes to Bloom filter \"%s\"", get_rel_name(relid)),
+                    errdetail("If the publisher's filter does not have %d chunks and normalization "
+                              "\"%s\" at all times, this filter denies names that were added.",
+                              settings.chunks, normalization_name(settings.normalization)),
+                    errhint("Compare bloom_info on both servers.  Or replicate the names, and add "
+                            "them by a trigger.")));
 }
 
 void make_chunk_table(const char *quoted_name, const char *options) {

@@ -8,11 +8,11 @@
 namespace bloomfilter {
 namespace {
 
-[[noreturn]] void refuse(Relation relation, const char *what) {
+[[noreturn]] void refuse(Relation relation, const char *message) {
   ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                  errmsg("cannot %s Bloom filter \"%s\"", what, RelationGetRelationName(relation)),
-                  errdetail("A name whose bits are gone would be called free."),
-                  errhint("Names leave when the filter is made anew from its source.")));
+                  errmsg(message, RelationGetRelationName(relation)),
+                  errdetail("Checks would answer \"definitely not\" for names that were added."),
+                  errhint("To remove names, rebuild the filter with bloom_rebuild.")));
   pg_unreachable();
 }
 
@@ -23,16 +23,17 @@ void require_updatable(Relation relation, const FilterTable &table) {
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                     errmsg("cannot update Bloom filter \"%s\" while it is being rebuilt",
                            RelationGetRelationName(relation)),
-                    errdetail("The bits would be missing from the new one."),
-                    errhint("Use bloom_add, whose names the rebuild takes over.")));
+                    errdetail("The rebuilt filter would lack the new bits."),
+                    errhint("Use bloom_add.  The rebuild keeps the names that it adds.")));
   if (table.settings.updates_refused)
     ereport(ERROR,
             (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
              errmsg("cannot update resized Bloom filter \"%s\"", RelationGetRelationName(relation)),
-             errdetail("A statement that brings its own number of chunks, from before, goes to "
-                       "the wrong one."),
-             IsLogicalWorker() ? errhint("Subscribe to the names, and have a trigger add them.")
-                               : errhint("Use bloom_add, which knows the number.")));
+             errdetail(
+                 "The number of chunks has changed, and the statement may go to the wrong chunk."),
+             IsLogicalWorker()
+                 ? errhint("Replicate the names instead of the chunks, and add them by a trigger.")
+                 : errhint("Use bloom_add, which knows the number of chunks.")));
 }
 
 // What a subscriber replays may be older than what was added on it: keep both.
@@ -57,12 +58,13 @@ PGDLLEXPORT Datum bloom_guard(PG_FUNCTION_ARGS) {
   const auto *data = reinterpret_cast<TriggerData *>(fcinfo->context);
   Relation relation = data->tg_relation;
   if (TRIGGER_FIRED_BEFORE(data->tg_event) && TRIGGER_FIRED_BY_TRUNCATE(data->tg_event))
-    refuse(relation, "truncate");
+    refuse(relation, gettext_noop("cannot truncate Bloom filter \"%s\""));
   if (!TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event) ||
       TRIGGER_FIRED_BY_INSERT(data->tg_event))
     ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
                     errmsg("bloom_guard must be called before update or delete for each row")));
-  if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event)) refuse(relation, "delete a chunk of");
+  if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event))
+    refuse(relation, gettext_noop("cannot delete a chunk of Bloom filter \"%s\""));
 
   const FilterTable *table = require_filter(relation);
   require_updatable(relation, *table);
@@ -70,9 +72,10 @@ PGDLLEXPORT Datum bloom_guard(PG_FUNCTION_ARGS) {
   HeapTuple old = data->tg_trigtuple;
   HeapTuple changed = data->tg_newtuple;
   if (chunk_number(relation, shape, old) != chunk_number(relation, shape, changed))
-    refuse(relation, "change the number of a chunk of");
+    refuse(relation, gettext_noop("cannot change the number of a chunk of Bloom filter \"%s\""));
   if (!chunk_covers(stored_chunk(relation, shape, changed), stored_chunk(relation, shape, old))) {
-    if (!IsLogicalWorker()) refuse(relation, "clear a bit of");
+    if (!IsLogicalWorker())
+      refuse(relation, gettext_noop("cannot clear a bit of Bloom filter \"%s\""));
     changed = merge_versions(relation, shape, old, changed);
   }
   // An add that finds these bits returns at once, and relies on their being durable.

@@ -37,23 +37,24 @@ bool is_maintained(Oid relid) {
 void require_no_other_trigger(Relation relation) {
   const char *name = other_trigger(relation);
   if (likely(name == nullptr)) return;
-  ereport(ERROR,
-          (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-           errmsg("cannot change Bloom filter \"%s\" while it has the trigger \"%s\"",
-                  RelationGetRelationName(relation), name),
-           errdetail("The trigger would not fire."),
-           errhint("Wait until what made it, pg_repack perhaps, has done. If that broke off: %s",
-                   drop_trigger_command(relation, name))));
+  ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                  errmsg("cannot change Bloom filter \"%s\" while it has the trigger \"%s\"",
+                         RelationGetRelationName(relation), name),
+                  errdetail("Adds do not fire triggers."),
+                  errhint("Wait until the program that made it ends, for example pg_repack.  If "
+                          "that program has failed, run: %s",
+                          drop_trigger_command(relation, name))));
 }
 
 void require_one_index(Relation relation, const Shape &shape) {
   const char *name = unfinished_index(relation, shape);
   if (name == nullptr) return;
-  ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                  errmsg("Bloom filter \"%s\" has the unfinished index \"%s\"",
-                         RelationGetRelationName(relation), name),
-                  errdetail("REINDEX CONCURRENTLY is making or removing it, or broke off."),
-                  errhint("If it broke off: %s", drop_index_command(relation, name))));
+  ereport(ERROR,
+          (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+           errmsg("Bloom filter \"%s\" has the unfinished index \"%s\"",
+                  RelationGetRelationName(relation), name),
+           errdetail("REINDEX CONCURRENTLY is creating or dropping the index, or has failed."),
+           errhint("If it has failed, run: %s", drop_index_command(relation, name))));
 }
 
 Leftover find_leftover(Relation relation, const Shape &shape) {

@@ -25,16 +25,19 @@ int32 count_chunks(Relation relation, const Shape &shape, float8 *items) {
   });
   // The primary key sees to it that no number is there twice.
   if (lowest < 0 || rows != highest + 1)
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("\"%s\" does not hold every chunk", RelationGetRelationName(relation)),
-                    errdetail("It has " INT64_FORMAT " rows, with numbers from " INT64_FORMAT
-                              " to " INT64_FORMAT ".",
-                              rows, lowest < 0 ? lowest : Min(highest, 0), highest),
-                    errhint("A filter of n chunks has the rows 0 to n - 1, empty ones too.")));
+    ereport(ERROR,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+             errmsg("table \"%s\" does not hold every chunk", RelationGetRelationName(relation)),
+             errdetail("It has " INT64_FORMAT " rows, and their numbers go from " INT64_FORMAT
+                       " to " INT64_FORMAT ".",
+                       rows, lowest < 0 ? lowest : Min(highest, 0), highest),
+             errhint("A filter of n chunks has one row for each number from 0 to n - 1, also for "
+                     "empty chunks.")));
   if (rows < kMinTableChunks)
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("\"%s\" has " INT64_FORMAT " chunks; a filter has at least %d",
-                           RelationGetRelationName(relation), rows, kMinTableChunks)));
+    ereport(ERROR,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+             errmsg("table \"%s\" has " INT64_FORMAT " chunks, but a Bloom filter has at least %d",
+                    RelationGetRelationName(relation), rows, kMinTableChunks)));
   return static_cast<int32>(rows);
 }
 
@@ -57,11 +60,11 @@ void require_known(const OpenFilter &filter, ArrayType *known) {
       ereport(
           ERROR,
           (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-           errmsg("\"%s\" does not contain \"%s\"", filter.name(), text_to_cstring(item)),
-           errdetail("As a filter of %d chunks with normalization \"%s\" it would call a "
-                     "known name free.",
+           errmsg("table \"%s\" does not contain \"%s\"", filter.name(), text_to_cstring(item)),
+           errdetail("As a filter of %d chunks with normalization \"%s\", it would answer "
+                     "\"definitely not\" for a known name.",
                      filter.settings().chunks, normalization_name(filter.settings().normalization)),
-           errhint("Its bits may be of another layout, or of another normalization.")));
+           errhint("Its bits may have another layout or another normalization.")));
   }
 }
 
@@ -85,10 +88,11 @@ PGDLLEXPORT Datum bloom_register(PG_FUNCTION_ARGS) {
   require_owner(relid);
   Relation relation = relation_open(relid, ShareRowExclusiveLock);
   if (has_guard(relation))
-    ereport(ERROR, (errcode(ERRCODE_DUPLICATE_OBJECT),
-                    errmsg("\"%s\" is a Bloom filter already", RelationGetRelationName(relation)),
-                    errhint("To register it otherwise, drop its triggers \"%s\" and \"%s\" first.",
-                            kGuardTrigger, kTruncateTrigger)));
+    ereport(ERROR,
+            (errcode(ERRCODE_DUPLICATE_OBJECT),
+             errmsg("table \"%s\" is already a Bloom filter", RelationGetRelationName(relation)),
+             errhint("To register it again, drop its triggers \"%s\" and \"%s\" first.",
+                     kGuardTrigger, kTruncateTrigger)));
   Shape shape;
   require_filter_shape(relation, &shape);
   float8 items;

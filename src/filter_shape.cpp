@@ -109,7 +109,7 @@ Problem trigger_problem(const TriggerDesc *triggers, bool guarded) {
   for (int i = 0; triggers != nullptr && i < triggers->numtriggers; ++i) {
     const Trigger &trigger = triggers->triggers[i];
     if (guarded && (is_guard_name(trigger.tgname) || fires_after(trigger))) continue;
-    return unusable("It has other triggers, or a foreign key refers to it.");
+    return unusable("It has other triggers, or a foreign key references it.");
   }
   return {};
 }
@@ -121,11 +121,11 @@ Problem kind_problem(Relation relation, bool guarded) {
   const Oid relid = RelationGetRelid(relation);
   if (form->relkind != RELKIND_RELATION) return unusable("It is not an ordinary table.");
   if (form->relpersistence != RELPERSISTENCE_PERMANENT)
-    return unusable("It is temporary or unlogged, and would forget names.");
+    return unusable("It is temporary or unlogged, and would lose names.");
   if (form->relam != HEAP_TABLE_AM_OID) return unusable("Its access method is not heap.");
   if (form->relispartition || has_superclass(relid) ||
       find_inheritance_children(relid, NoLock) != NIL)
-    return unusable("It is a partition, or inherits or is inherited.");
+    return unusable("It is a partition, or it takes part in inheritance.");
   if (form->relrowsecurity) return unusable("It has row-level security.");
   if (relation->rd_rules != nullptr) return unusable("It has rules.");
   return trigger_problem(relation->trigdesc, guarded);
@@ -143,7 +143,12 @@ Problem mendable(const char *detail, const char *command) {
 
 Problem damaged(const char *detail) {
   return {ERRCODE_DATA_CORRUPTED, detail,
-          "Take the answer as \"maybe\", and make the filter anew from its source.", nullptr};
+          "Treat the answer as \"maybe\" and rebuild the filter with bloom_rebuild.", nullptr};
+}
+
+Problem damaged_settings(const char *detail) {
+  return {ERRCODE_DATA_CORRUPTED, detail,
+          "Treat the answer as \"maybe\" and make another filter with bloom_create.", nullptr};
 }
 
 void raise_problem(Relation relation, const Problem &problem) {
@@ -151,7 +156,7 @@ void raise_problem(Relation relation, const Problem &problem) {
   ereport(ERROR, (errcode(problem.sqlstate),
                   problem.sqlstate == ERRCODE_DATA_CORRUPTED
                       ? errmsg("Bloom filter \"%s\" is damaged", name)
-                      : errmsg("\"%s\" cannot be used as a Bloom filter", name),
+                      : errmsg("relation \"%s\" cannot be used as a Bloom filter", name),
                   errdetail("%s", problem.detail),
                   problem.hint == nullptr ? 0 : errhint("%s", problem.hint)));
   pg_unreachable();
@@ -182,15 +187,15 @@ Problem guard_problem(Relation relation, const TriggerDesc *triggers) {
     const Trigger *guard = find_guard(triggers, name);
     if (guard == nullptr)
       return unusable(psprintf("It has no guard trigger \"%s\".", name),
-                      "bloom_create makes a filter, bloom_register adopts a table.");
+                      "Use bloom_create to make a filter, or bloom_register to adopt a table.");
     if (guard->tgenabled != TRIGGER_FIRES_ALWAYS)
       return mendable(
           psprintf("Its guard trigger \"%s\" does not always fire.", name),
           alter_command(relation, psprintf("enable always trigger %s", quote_identifier(name))));
     if (!fires_as_made(*guard, type))
       return unusable(
-          psprintf("Its guard trigger \"%s\" does not fire whenever it was made to.", name),
-          "Names may be missing: make the filter anew from its source.");
+          psprintf("Its guard trigger \"%s\" was changed and does not fire for every event.", name),
+          "Names may be missing.  Make another filter with bloom_create.");
   }
   return {};
 }
@@ -214,10 +219,13 @@ void require_plain_columns(Relation relation) {
   if (RelationGetDescr(relation)->natts == 2 && !columns_problem(relation, &shape) &&
       shape.chunk_attribute == 1)
     return;
-  ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                  errmsg("cannot write the rows of \"%s\"", RelationGetRelationName(relation)),
-                  errdetail("Its columns are not (chunk, bits) in this order from the first on."),
-                  errhint("Make another filter with bloom_create.")));
+  ereport(
+      ERROR,
+      (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+       errmsg("cannot write the rows of table \"%s\"", RelationGetRelationName(relation)),
+       errdetail(
+           "Its first two columns are not \"chunk\" and \"bits\", or it had other columns before."),
+       errhint("Make another filter with bloom_create.")));
 }
 
 bool has_guard(Relation relation) {

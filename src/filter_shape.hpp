@@ -29,10 +29,12 @@ struct Problem {
   explicit operator bool() const { return detail != nullptr; }
 };
 
-// A problem with errcode 55000, one that a command mends, and one with XX001.
+// A problem with errcode 55000, one that a command mends, and two with XX001.
+// Settings that cannot be read keep bloom_rebuild from working, too.
 Problem unusable(const char *detail, const char *hint = nullptr);
 Problem mendable(const char *detail, const char *command);
 Problem damaged(const char *detail);
+Problem damaged_settings(const char *detail);
 
 // Raises the problem.
 [[noreturn]] void raise_problem(Relation relation, const Problem &problem);

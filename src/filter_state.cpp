@@ -42,8 +42,8 @@ void warn_without_standbys(const char *name) {
   if (has_synchronous_standbys()) return;
   ereport(WARNING,
           (errmsg("Bloom filter \"%s\" trusts failovers, but no standby is synchronous", name),
-           errdetail("After a failover it would deny the names whose adds the standby "
-                     "never got."),
+           errdetail("After a failover, checks would answer \"definitely not\" for names whose "
+                     "adds did not reach the standby."),
            errhint("Set synchronous_standby_names.")));
 }
 
@@ -102,9 +102,9 @@ PGDLLEXPORT Datum bloom_resume(PG_FUNCTION_ARGS) {
   if (!normalized_as_here(settings))
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                     errmsg("cannot resume Bloom filter \"%s\"", get_rel_name(relid)),
-                    errdetail("Normalization \"%s\" is not what it was when names were added.",
+                    errdetail("Normalization \"%s\" has changed since names were added.",
                               normalization_name(settings.normalization)),
-                    errhint("Make the filter anew from its source.")));
+                    errhint("Rebuild the filter with bloom_rebuild.")));
   settings.state = State::kReady;
   settings.origin = origin_here(relid);
   settings.columns = columns_of(relid);

@@ -26,7 +26,7 @@ Problem replaced_column_problem(const FilterTable &table) {
                                                                       : nullptr;
   if (name == nullptr) return {};
   return unusable(psprintf("Its column \"%s\" is not the one that names were added to.", name),
-                  "Make the filter anew from its source.");
+                  "Make another filter with bloom_create.");
 }
 
 Problem chunks_problem(Relation relation, const FilterTable &table) {
@@ -45,7 +45,7 @@ Problem read_settings(Relation relation, FilterTable *table) {
   if (const Problem problem = guard_problem(relation, triggers)) return problem;
   if (const Problem problem = shape_problem(relation, true, &table->rows.shape)) return problem;
   const Trigger &guard = *find_guard(triggers, kGuardTrigger);
-  if (const char *detail = parse_settings(guard, &table->settings)) return damaged(detail);
+  if (const char *detail = parse_settings(guard, &table->settings)) return damaged_settings(detail);
   table->agreement = agreement_with_server(table->settings);
   return {};
 }
@@ -124,7 +124,7 @@ Relation require_relation(Oid relid, LOCKMODE lock) {
   Relation relation = open_locked(relid);
   if (relation == nullptr)
     ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
-                    errmsg("there is no Bloom filter with OID %u", relid)));
+                    errmsg("Bloom filter with OID %u does not exist", relid)));
   return relation;
 }
 
@@ -207,10 +207,10 @@ ChunkRow require_chunk(const OpenFilter &filter, int32 chunk, const Positions *p
                        Access access) {
   ChunkRow row;
   if (unlikely(!find_chunk(filter.relation, &filter.table->rows, chunk, prefetch, access, &row)))
-    ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
-                    errmsg("chunk %d of Bloom filter \"%s\" is missing", chunk, filter.name()),
-                    errhint("Take the answer as \"maybe\", and make the filter anew from its "
-                            "source.")));
+    ereport(ERROR,
+            (errcode(ERRCODE_DATA_CORRUPTED),
+             errmsg("chunk %d of Bloom filter \"%s\" is missing", chunk, filter.name()),
+             errhint("Treat the answer as \"maybe\" and rebuild the filter with bloom_rebuild.")));
   return row;
 }
 

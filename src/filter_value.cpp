@@ -18,11 +18,10 @@ namespace {
 // Raises where a filter's bits, or bits to be added to it, are not what this server would make.
 void require_agreement(const OpenFilter &filter) {
   if (filter.table->agreement == Agreement::kFull && !filter.settings().canary_lost) return;
-  ereport(ERROR,
-          (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-           errmsg("normalization \"%s\" is no longer what Bloom filter \"%s\" was built with",
-                  normalization_name(filter.settings().normalization), filter.name()),
-           errhint("Make the filter anew from its source.")));
+  ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                  errmsg("normalization \"%s\" has changed since Bloom filter \"%s\" was built",
+                         normalization_name(filter.settings().normalization), filter.name()),
+                  errhint("Rebuild the filter with bloom_rebuild.")));
 }
 
 ChunkView chunk_at(std::span<const uint8> bits, int32 chunk) {
@@ -44,8 +43,8 @@ PGDLLEXPORT Datum bloom_merge(PG_FUNCTION_ARGS) {
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                     errmsg("cannot merge into Bloom filter \"%s\" while it is being rebuilt",
                            filter.name()),
-                    errdetail("The bits would be missing from the new one."),
-                    errhint("Merge when the rebuild is done, or use bloom_add_many.")));
+                    errdetail("The rebuilt filter would lack the new bits."),
+                    errhint("Merge after the rebuild, or use bloom_add_many.")));
   require_agreement(filter);
   const int32 factor = require_mergeable(value.header, filter.settings().chunks,
                                          filter.settings().normalization, filter.name());
@@ -80,14 +79,18 @@ PGDLLEXPORT Datum bloom_value(PG_FUNCTION_ARGS) {
   if (const char *why = suspension_reason(*filter.table))
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                     errmsg("Bloom filter \"%s\" may lack names", filter.name()),
-                    errdetail("It is %s; a value of it would call those free.", why),
-                    errhint("Once every name is in, call bloom_resume.")));
+                    errdetail("Its status is \"%s\".  A value made from it would answer "
+                              "\"definitely not\" for those names.",
+                              why),
+                    errhint("Rebuild the filter with bloom_rebuild, or call bloom_resume once "
+                            "every name has been added.")));
   require_agreement(filter);
   if (settings.chunks > kMaxValueChunks)
     ereport(ERROR,
             (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-             errmsg("Bloom filter \"%s\" is too large to be one value", filter.name()),
-             errdetail("It has %d chunks, a value at most %d.", settings.chunks, kMaxValueChunks)));
+             errmsg("Bloom filter \"%s\" is too large for a bloomfilter value", filter.name()),
+             errdetail("It has %d chunks, and a value has at most %d.", settings.chunks,
+                       kMaxValueChunks)));
   varlena *value =
       new_value(new_header({settings.chunks, kChunkBits, kTableHashes}, settings.normalization));
   uint8 *bits = value_bits(value);

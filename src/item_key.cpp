@@ -61,11 +61,13 @@ Digest hash_any_key(Normalization normalization, std::string_view item) {
 
 Hasher &open_hasher() {
   if (unlikely(!hasher.is_open()) && !hasher.open())
-    ereport(ERROR,
-            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("MD5 is not available"),
-             errdetail("The bits of a Bloom filter are cut from MD5 digests, and OpenSSL "
-                       "does not offer the algorithm here."),
-             errhint("OpenSSL in FIPS mode does not: load its default provider.")));
+    ereport(
+        ERROR,
+        (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("MD5 is not available"),
+         errdetail("The bits of a Bloom filter come from MD5 digests, and this OpenSSL does not "
+                   "offer MD5."),
+         errhint(
+             "OpenSSL in FIPS mode does not offer it.  Load the default provider of OpenSSL.")));
   return hasher;
 }
 
@@ -81,9 +83,10 @@ char *lower_by_collation(std::string_view item) {
 Normalization normalization_named(const char *name) {
   if (std::strcmp(name, "none") == 0) return Normalization::kNone;
   if (std::strcmp(name, "lower") != 0)
-    ereport(ERROR,
-            (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("unknown normalization \"%s\"", name),
-             errhint("\"lower\" hashes lower(item), \"none\" the item as it is.")));
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                    errmsg("unrecognized normalization \"%s\"", name),
+                    errhint("Use \"lower\", which hashes lower(item), or \"none\", which hashes "
+                            "the item as it is.")));
   if (GetDatabaseEncoding() == PG_SQL_ASCII ||
       (GetDatabaseEncoding() != PG_UTF8 && pg_database_encoding_max_length() > 1))
     ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -136,10 +139,10 @@ void notice_ascii_only(Normalization normalization, const char *filter) {
   ereport(
       NOTICE,
       (errmsg("normalization \"lower\" of Bloom filter \"%s\" folds ASCII letters only", filter),
-       errdetail("lower() of this database's locale leaves all others as they are: a name beyond "
-                 "ASCII in another case is another name."),
-       errhint("Where that is not what the shards say, make the filter in a database of another "
-               "locale.")));
+       errdetail("In this database's locale, lower() leaves other letters unchanged.  Names that "
+                 "differ in the case of a non-ASCII letter are different names."),
+       errhint("If the users table treats them as one name, make the filter in a database with "
+               "another locale.")));
 }
 
 bool write_short_key(Normalization normalization, std::string_view item, size_t max_bytes,

@@ -50,7 +50,7 @@ void put_away_at_abort(XactEvent event, void *) {
 
 void say_phase(const Rebuild &rebuild, Phase phase, const char *message) {
   enter_phase(rebuild.relid, phase);
-  ereport(NOTICE, (errmsg("Bloom filter \"%s\": %s", rebuild.name, message)));
+  ereport(NOTICE, (errmsg(message, rebuild.name)));
 }
 
 void take_rebuild_lock(const Rebuild &rebuild) {
@@ -63,12 +63,12 @@ void take_rebuild_lock(const Rebuild &rebuild) {
     pause_for(10);
   }
   ereport(ERROR, (errcode(ERRCODE_OBJECT_IN_USE),
-                  errmsg("Bloom filter \"%s\" is being rebuilt already", rebuild.name)));
+                  errmsg("Bloom filter \"%s\" is already being rebuilt", rebuild.name)));
 }
 
 [[noreturn]] void made_anew(const Rebuild &rebuild) {
   ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                  errmsg("Bloom filter \"%s\" was made anew during its rebuild", rebuild.name)));
+                  errmsg("Bloom filter \"%s\" was replaced during its rebuild", rebuild.name)));
   pg_unreachable();
 }
 
@@ -226,14 +226,13 @@ void swap_shadow_in(Rebuild *rebuild, const Shadow &shadow, float8 items) {
   next_transaction();
   if (after.updates_refused && !before.updates_refused)
     ereport(NOTICE,
-            (errmsg("Bloom filter \"%s\" has another number of chunks than it was made with",
-                    rebuild->name),
-             errdetail("Statements that bring their own number would look, and write, in the wrong "
-                       "chunk. From now on plain updates of it are refused."),
+            (errmsg("the number of chunks of Bloom filter \"%s\" has changed", rebuild->name),
+             errdetail("Statements that compute the chunk themselves would read and write the "
+                       "wrong chunk.  Plain updates of the filter are refused from now on."),
              errhint("Use bloom_might_contain and bloom_add.")));
   if (after.state == State::kSuspended)
     ereport(NOTICE, (errmsg("Bloom filter \"%s\" stays suspended", rebuild->name),
-                     errhint("Once every name is in, call bloom_resume.")));
+                     errhint("Call bloom_resume once every name has been added.")));
 }
 
 void rebuild_filter(Rebuild *rebuild, int64 grace_milliseconds) {
@@ -244,18 +243,19 @@ void rebuild_filter(Rebuild *rebuild, int64 grace_milliseconds) {
   inspect_filter(rebuild);
   open_journal(rebuild);
   if (rebuild->source != nullptr) {
-    say_phase(*rebuild, Phase::kWaiting, "waiting for sign-ups under way");
+    say_phase(*rebuild, Phase::kWaiting,
+              gettext_noop("Bloom filter \"%s\": waiting for sign-ups under way"));
     pause_for(grace_milliseconds);
     next_transaction();
-    say_phase(*rebuild, Phase::kReading, "reading the source");
+    say_phase(*rebuild, Phase::kReading, gettext_noop("Bloom filter \"%s\": reading the source"));
     read_names(rebuild);
   }
-  say_phase(*rebuild, Phase::kWriting, "writing");
+  say_phase(*rebuild, Phase::kWriting, gettext_noop("Bloom filter \"%s\": writing"));
   Shadow shadow;
   const float8 items = write_shadow(*rebuild, &shadow);
   for (int drain = 0; drain < kDrains; ++drain)
     if (drain_journal(rebuild, shadow) < kFewEntries) break;
-  say_phase(*rebuild, Phase::kSwapping, "swapping");
+  say_phase(*rebuild, Phase::kSwapping, gettext_noop("Bloom filter \"%s\": swapping"));
   swap_shadow_in(rebuild, shadow, items);
   put_away();
   wait_for_last_commit();

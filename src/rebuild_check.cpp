@@ -25,8 +25,9 @@ void require_top_level(FunctionCallInfo fcinfo, const char *function) {
       reinterpret_cast<const CallContext *>(context)->atomic)
     ereport(ERROR, (errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
                     errmsg("%s cannot run inside a transaction block", function),
-                    errdetail("It commits several times."),
-                    errhint("Call it alone, outside a transaction block and a function.")));
+                    errdetail("The procedure commits several times."),
+                    errhint("Call it as a single statement, outside a transaction block and "
+                            "outside a function.")));
 }
 
 void refuse_replicated(const Rebuild &rebuild) {
@@ -36,17 +37,16 @@ void refuse_replicated(const Rebuild &rebuild) {
                               "select from pg_catalog.pg_publication_namespace "
                               "where pnnspid operator(pg_catalog.=) %u::pg_catalog.oid",
                               rebuild.relid, get_rel_namespace(rebuild.relid))))
-    ereport(ERROR,
-            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-             errmsg("Bloom filter \"%s\" is published", rebuild.name),
-             errdetail("Subscribers would not learn of the exchange."),
-             errhint("Take it out of the publication, rebuild it and its subscribers' filters, and "
-                     "publish it again.")));
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("Bloom filter \"%s\" is published", rebuild.name),
+                    errdetail("Subscribers would not receive the exchange of files."),
+                    errhint("Drop it from the publication, rebuild it and the filters of its "
+                            "subscribers, and add it to the publication again.")));
   if (is_subscribed(rebuild.relid))
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("Bloom filter \"%s\" is a subscriber's", rebuild.name),
-                    errdetail("What its publisher sends would go into the wrong chunks."),
-                    errhint("Take it out of the subscription first. To keep two filters alike, "
+                    errmsg("a subscription writes to Bloom filter \"%s\"", rebuild.name),
+                    errdetail("Changes from the publisher would go to the wrong chunks."),
+                    errhint("Drop it from the subscription first.  To keep two filters equal, "
                             "replicate names instead of chunks.")));
 }
 
@@ -56,10 +56,10 @@ void require_growable(const OpenFilter &filter) {
     return;
   ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                   errmsg("cannot grow Bloom filter \"%s\"", filter.name()),
-                  errdetail("It is %s.", suspension_reason(*filter.table) != nullptr
-                                             ? suspension_reason(*filter.table)
-                                             : "of another normalization than this server's"),
-                  errhint("Rebuild it from its source.")));
+                  suspension_reason(*filter.table) != nullptr
+                      ? errdetail("Its status is \"%s\".", suspension_reason(*filter.table))
+                      : errdetail("Its normalization differs from that of this server."),
+                  errhint("Rebuild the filter with bloom_rebuild.")));
 }
 
 void require_enough(const Rebuild &rebuild, float8 items) {
@@ -67,11 +67,11 @@ void require_enough(const Rebuild &rebuild, float8 items) {
   if (rebuild.rows > 0 && items >= rebuild.min_share * rebuild.old_items) return;
   if (rebuild.rows == 0) items = 0;
   ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                  errmsg("the source of Bloom filter \"%s\" yields too few names", rebuild.name),
-                  errdetail("It yields about %.0f names; the filter holds about %.0f. Nothing was "
-                            "exchanged.",
+                  errmsg("the source of Bloom filter \"%s\" returns too few names", rebuild.name),
+                  errdetail("It returns about %.0f names, and the filter holds about %.0f.  The "
+                            "filter was not changed.",
                             items, rebuild.old_items),
-                  errhint("Where so many have left, say min_share => %.2f.",
+                  errhint("If so many users have left, pass min_share => %.2f.",
                           rebuild.old_items > 0 ? std::floor(100 * items / rebuild.old_items) / 100
                                                 : 0.0)));
 }

@@ -28,17 +28,17 @@ struct JournalPath {
   }
 };
 
-[[noreturn]] void journal_failed(const char *action, const char *path) {
+[[noreturn]] void journal_failed(const char *message, const char *path) {
   const char *reason = strerror(errno);
-  ereport(ERROR, (errcode_for_file_access(),
-                  errmsg("could not %s journal file \"%s\": %s", action, path, reason)));
+  ereport(ERROR, (errcode_for_file_access(), errmsg(message, path, reason)));
   pg_unreachable();
 }
 
 [[noreturn]] void entries_missing(const char *path) {
-  ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                  errmsg("entries may be missing from journal file \"%s\"", path),
-                  errdetail("It was removed or cut short."), errhint("Begin the rebuild again.")));
+  ereport(ERROR,
+          (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+           errmsg("entries may be missing from journal file \"%s\"", path),
+           errdetail("The file was removed or truncated."), errhint("Start the rebuild again.")));
   pg_unreachable();
 }
 
@@ -58,7 +58,7 @@ void write_entry(const Digest &digest, uint8 *entry) {
 bool append_to_file(const char *path, const uint8 *bytes, Size size) {
   const int file = OpenTransientFile(path, O_WRONLY | O_APPEND | PG_BINARY);
   if (file < 0 && errno == ENOENT) return false;
-  if (file < 0) journal_failed("open", path);
+  if (file < 0) journal_failed(gettext_noop("could not open journal file \"%s\": %s"), path);
   errno = 0;
   const ssize_t written = write(file, bytes, size);
   if (written != static_cast<ssize_t>(size)) {
@@ -67,9 +67,10 @@ bool append_to_file(const char *path, const uint8 *bytes, Size size) {
     if (written > 0 && static_cast<Size>(written) % kEntryBytes != 0) unlink(path);
     CloseTransientFile(file);
     errno = error;
-    journal_failed("write to", path);
+    journal_failed(gettext_noop("could not write to journal file \"%s\": %s"), path);
   }
-  if (CloseTransientFile(file) != 0) journal_failed("close", path);
+  if (CloseTransientFile(file) != 0)
+    journal_failed(gettext_noop("could not close journal file \"%s\": %s"), path);
   return true;
 }
 
@@ -91,9 +92,9 @@ void write_journal(const OpenFilter &filter, std::span<const Digest> digests) {
     if (!rebuild_runs(*filter.table)) return;
     ereport(ERROR,
             (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-             errmsg("the journal of the rebuild of Bloom filter \"%s\" is gone", filter.name()),
-             errdetail("An add could not be kept."),
-             errhint("Cancel the rebuild, and begin it again.")));
+             errmsg("the rebuild journal of Bloom filter \"%s\" does not exist", filter.name()),
+             errdetail("The rebuilt filter would lack the name."),
+             errhint("Cancel the rebuild and start it again.")));
   }
 }
 
@@ -104,10 +105,11 @@ uint32 make_journal(Oid relid) {
       ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate random number")));
   char folder[MAXPGPATH];
   TempTablespacePath(folder, DEFAULTTABLESPACE_OID);
-  if (MakePGDirectory(folder) < 0 && errno != EEXIST) journal_failed("create folder of", folder);
+  if (MakePGDirectory(folder) < 0 && errno != EEXIST)
+    journal_failed(gettext_noop("could not create directory \"%s\": %s"), folder);
   const JournalPath path(relid, journal);
   const int file = OpenTransientFile(path.text, O_CREAT | O_EXCL | O_WRONLY | PG_BINARY);
-  if (file < 0) journal_failed("create", path.text);
+  if (file < 0) journal_failed(gettext_noop("could not create journal file \"%s\": %s"), path.text);
   CloseTransientFile(file);
   lock_journal(relid, journal);
   return journal;
@@ -127,9 +129,10 @@ int64 read_journal(Oid relid, uint32 journal, int64 *position,
   const JournalPath path(relid, journal);
   const int file = OpenTransientFile(path.text, O_RDONLY | PG_BINARY);
   if (file < 0 && errno == ENOENT) entries_missing(path.text);
-  if (file < 0) journal_failed("open", path.text);
+  if (file < 0) journal_failed(gettext_noop("could not open journal file \"%s\": %s"), path.text);
   struct stat status;
-  if (fstat(file, &status) != 0) journal_failed("read", path.text);
+  if (fstat(file, &status) != 0)
+    journal_failed(gettext_noop("could not read journal file \"%s\": %s"), path.text);
   const auto size = static_cast<int64>(status.st_size);
   if (size < *position || size % kEntryBytes != 0) entries_missing(path.text);
   const int64 first = *position;
@@ -139,7 +142,7 @@ int64 read_journal(Oid relid, uint32 journal, int64 *position,
     const auto wanted =
         static_cast<size_t>(Min(static_cast<int64>(entries.size()), size - *position));
     const ssize_t got = pread(file, entries.data(), wanted, static_cast<off_t>(*position));
-    if (got < 0) journal_failed("read", path.text);
+    if (got < 0) journal_failed(gettext_noop("could not read journal file \"%s\": %s"), path.text);
     if (static_cast<size_t>(got) != wanted) entries_missing(path.text);
     for (size_t i = 0; i < wanted; i += kEntryBytes)
       apply(

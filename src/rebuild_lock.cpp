@@ -133,29 +133,29 @@ bool LockTries::attempt_in_subtransaction(LOCKMODE mode, FunctionRef<void()> wor
   return done;
 }
 
-const char *LockTries::describe_holders() const {
-  if (holder_ < 0) return "a prepared transaction";
-  return holder_ > 0 ? psprintf("process %d", holder_) : "transactions that come and go";
-}
-
 void LockTries::pause() {
   const TimestampTz now = GetCurrentTimestamp();
   if (TimestampDifferenceExceeds(began_, now, kGiveUpSeconds * 1000))
     ereport(ERROR,
             (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
              errmsg("could not lock Bloom filter \"%s\" within %d seconds", name_, kGiveUpSeconds),
-             errdetail("It is held by %s.", describe_holders()),
-             errhint("End what holds it, and call the procedure again.")));
+             holder_ < 0   ? errdetail("A prepared transaction holds a lock on it.")
+             : holder_ > 0 ? errdetail("Process %d holds a lock on it.", holder_)
+                           : errdetail("Other transactions hold locks on it, one after another."),
+             errhint("End the transactions that hold the lock, and call the procedure again.")));
   if (holder_ != 0 &&
       (notified_ == 0 || TimestampDifferenceExceeds(notified_, now, kNoticeSeconds * 1000))) {
     notified_ = now;
     int count;
     holders_of(relid_, strongest_, &count);
-    ereport(NOTICE,
-            (errmsg("waiting for %s, which holds Bloom filter \"%s\"", describe_holders(), name_),
-             errdetail("Transactions in the way now: %d. Others wait behind a request of "
-                       "the rebuild for at most " INT64_FORMAT " ms.",
-                       count, patience_)));
+    ereport(
+        NOTICE,
+        (holder_ < 0
+             ? errmsg("rebuild of Bloom filter \"%s\" is waiting for a prepared transaction", name_)
+             : errmsg("rebuild of Bloom filter \"%s\" is waiting for process %d", name_, holder_),
+         errdetail("Transactions that hold a lock on the filter: %d.  Other sessions wait "
+                   "behind the rebuild's lock request for at most " INT64_FORMAT " ms.",
+                   count, patience_)));
   }
   pause_for(Min(2 * patience_, kRetryMilliseconds));
   patience_ = Min(patience_ + patience_ / 2, kMaxPatience);

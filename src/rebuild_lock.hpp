@@ -39,7 +39,6 @@ class LockTries {
  private:
   int lasting_holder() const;
   bool attempt_in_subtransaction(LOCKMODE mode, FunctionRef<void()> work) const;
-  const char *describe_holders() const;
 
   Oid relid_;
   const char *name_;

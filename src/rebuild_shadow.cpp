@@ -101,11 +101,11 @@ void exchange_and_tell(Oid one_relid, Oid other_relid) {
 }
 
 [[noreturn]] void unlike(Relation filter, const char *what) {
-  ereport(ERROR,
-          (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-           errmsg("Bloom filter \"%s\" was changed during its rebuild",
-                  RelationGetRelationName(filter)),
-           errdetail("%s Nothing was exchanged.", what), errhint("Begin the rebuild again.")));
+  ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                  errmsg("Bloom filter \"%s\" was changed during its rebuild",
+                         RelationGetRelationName(filter)),
+                  errdetail("%s", what),
+                  errhint("The filter was not rebuilt.  Start the rebuild again.")));
   pg_unreachable();
 }
 

@@ -14,11 +14,13 @@ namespace {
 void require_reasonable_size(const Rebuild &rebuild) {
   const float8 bytes = table_bytes_on_disk(rebuild.chunks);
   if (bytes <= kMaxUnaskedBytes || rebuild.chunks / 2 <= rebuild.old.chunks) return;
-  ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-                  errmsg("a filter for %.0f items at a rate of %g takes %.0f GB on disk",
-                         rebuild.capacity, rebuild.fp_rate, bytes / 1e9),
-                  errhint("If that is what you want, call bloom_grow first, until it is half as "
-                          "large.")));
+  ereport(
+      ERROR,
+      (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+       errmsg("a Bloom filter for %.0f items at a false-positive rate of %g takes %.0f GB on disk",
+              rebuild.capacity, rebuild.fp_rate, bytes / 1e9),
+       errhint("If you want a filter of that size, call bloom_grow until it is half as large, and "
+               "then rebuild it.")));
 }
 
 }  // namespace
@@ -28,10 +30,11 @@ void size_by_items(Rebuild *rebuild, float8 items) {
   rebuild->capacity = old.capacity;
   if (items > kNearlyFull * old.capacity) {
     rebuild->capacity = std::ceil(2 * items);
-    ereport(NOTICE,
-            (errmsg("Bloom filter \"%s\" is rebuilt for %.0f items: about %.0f are more "
-                    "than %.0f %% of its capacity of %.0f",
-                    rebuild->name, rebuild->capacity, items, 100 * kNearlyFull, old.capacity)));
+    ereport(
+        NOTICE,
+        (errmsg("Bloom filter \"%s\" is rebuilt for %.0f items", rebuild->name, rebuild->capacity),
+         errdetail("It will hold about %.0f items, more than %.0f %% of its capacity of %.0f.",
+                   items, 100 * kNearlyFull, old.capacity)));
   }
   const bool keeps_rate = rebuild->fp_rate == old.fp_rate;
   if (keeps_rate && rebuild->capacity == old.capacity)
@@ -60,7 +63,7 @@ void decide_size(Rebuild *rebuild) {
     if (!keeps_rate)
       ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                       errmsg("the capacity of Bloom filter \"%s\" is not known", rebuild->name),
-                      errhint("Give capacity with fp_rate.")));
+                      errhint("Pass capacity together with fp_rate.")));
     rebuild->chunks = old.chunks;
   } else if (rebuild->capacity == 0) {
     // Names are counted as they are read. Of values no more is known than the old bits show, and

@@ -41,7 +41,7 @@ Oid value_type_of(Oid function) {
 Column column_of(TupleDesc descriptor, Oid value_type) {
   if (descriptor->natts != 1)
     ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
-                    errmsg("source must yield one column, not %d", descriptor->natts)));
+                    errmsg("source must return one column, not %d", descriptor->natts)));
   Column column{};
   const Oid type = TupleDescAttr(descriptor, 0)->atttypid;
   if (getBaseType(type) == value_type) {
@@ -58,7 +58,7 @@ Column column_of(TupleDesc descriptor, Oid value_type) {
       path == COERCION_PATH_FUNC && function < FirstNormalObjectId && get_func_nargs(function) == 1;
   if (path != COERCION_PATH_RELABELTYPE && !by_server)
     ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
-                    errmsg("source yields type %s, not text", format_type_be(type)),
+                    errmsg("source returns type %s, not text", format_type_be(type)),
                     errhint("Cast the column to text.")));
   column.casts = by_server;
   if (column.casts) fmgr_info(function, &column.to_text);
@@ -69,10 +69,12 @@ void start_rows(DestReceiver *receiver, int, TupleDesc descriptor) {
   auto *source = reinterpret_cast<Receiver *>(receiver);
   source->column = column_of(descriptor, source->value_type);
   if (source->column.rows != source->expected)
-    ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
-                    errmsg("source of Bloom filter \"%s\" yields another type than before",
-                           source->filter),
-                    errhint("Begin again.")));
+    ereport(
+        ERROR,
+        (errcode(ERRCODE_DATATYPE_MISMATCH),
+         errmsg("the source of Bloom filter \"%s\" returns another type than when the call began",
+                source->filter),
+         errhint("Call the procedure again.")));
 }
 
 bool receive_row(TupleTableSlot *slot, DestReceiver *receiver) {
@@ -105,9 +107,9 @@ SPIPlanPtr prepare_source(const char *source) {
   if (plan == nullptr)
     elog(ERROR, "SPI_prepare_cursor failed: %s", SPI_result_code_string(SPI_result));
   if (!SPI_is_cursor_plan(plan))
-    ereport(ERROR,
-            (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-             errmsg("source must be one query that yields rows"), errdetail("It is: %s", source)));
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                    errmsg("source must be one query that returns rows"),
+                    errdetail("The source is: %s", source)));
   return plan;
 }
 
@@ -122,9 +124,10 @@ void require_reading(const CachedPlanSource *plan) {
     const auto *query = static_cast<const Query *>(lfirst(cell));
     if (query->commandType == CMD_SELECT && !query->hasModifyingCTE && query->rowMarks == NIL)
       continue;
-    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("source must only read"),
-                    errdetail("What it took away would be lost if the load failed."),
-                    errhint("For example: select username from users")));
+    ereport(ERROR,
+            (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("source must be a read-only query"),
+             errdetail("If the load fails, names that the query has removed elsewhere are lost."),
+             errhint("For example: select username from users")));
   }
 }
 

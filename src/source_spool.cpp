@@ -90,16 +90,15 @@ int log2_parts(size_t max_pending) {
   return log2;
 }
 
-[[noreturn]] void file_failed(const char *action) {
+[[noreturn]] void file_failed(const char *message) {
   const char *reason = strerror(errno);
-  ereport(ERROR, (errcode_for_file_access(),
-                  errmsg("could not %s temporary file of a Bloom filter: %s", action, reason)));
+  ereport(ERROR, (errcode_for_file_access(), errmsg(message, reason)));
   pg_unreachable();
 }
 
 [[noreturn]] void cut_short() {
-  ereport(ERROR, (errcode_for_file_access(),
-                  errmsg("temporary file of a Bloom filter is shorter than was written")));
+  ereport(ERROR,
+          (errcode_for_file_access(), errmsg("temporary file of a Bloom filter was truncated")));
   pg_unreachable();
 }
 
@@ -114,7 +113,8 @@ void append_to_file(SpoolFile *file, const void *bytes, Size size) {
   const auto written =
       FileWrite(file->file, const_cast<char *>(static_cast<const char *>(bytes)),
                 static_cast<int>(size), static_cast<off_t>(file->size), WAIT_EVENT_BUFFILE_WRITE);
-  if (static_cast<int64>(written) != static_cast<int64>(size)) file_failed("write to");
+  if (static_cast<int64>(written) != static_cast<int64>(size))
+    file_failed(gettext_noop("could not write to temporary file of a Bloom filter: %s"));
   file->size += static_cast<int64>(size);
 }
 
@@ -122,7 +122,7 @@ void append_to_file(SpoolFile *file, const void *bytes, Size size) {
 void read_at(const SpoolFile &file, int64 offset, void *bytes, Size size) {
   const auto got = FileRead(file.file, static_cast<char *>(bytes), static_cast<int>(size),
                             static_cast<off_t>(offset), WAIT_EVENT_BUFFILE_READ);
-  if (got < 0) file_failed("read");
+  if (got < 0) file_failed(gettext_noop("could not read temporary file of a Bloom filter: %s"));
   if (static_cast<int64>(got) != static_cast<int64>(size)) cut_short();
 }
 

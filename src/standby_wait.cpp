@@ -28,13 +28,12 @@ void raise_synchronous_commit() {
 }
 
 [[noreturn]] void refuse_prepare() {
-  ereport(ERROR,
-          (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-           errmsg("cannot prepare a transaction that has changed a Bloom filter that trusts "
-                  "failovers"),
-           errdetail("Its commit has to wait for the synchronous standbys, and whoever commits a "
-                     "prepared transaction may not."),
-           errhint("Add names in a transaction of their own, and commit it.")));
+  ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                  errmsg("cannot prepare a transaction that has changed a Bloom filter that trusts "
+                         "failovers"),
+                  errdetail("Its commit must wait for the synchronous standbys, and the session "
+                            "that commits a prepared transaction may not wait."),
+                  errhint("Add names in a separate transaction, and commit it.")));
   pg_unreachable();
 }
 

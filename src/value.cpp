@@ -37,11 +37,11 @@ void require_normalized_here(const Header &header) {
   if ((header.normalization == Normalization::kNone || ascii_lowers_plainly()) &&
       header.canary == server_canary(header.normalization, CanaryPart::kAll))
     return;
-  ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                  errmsg("normalization \"%s\" of this server is not what a bloomfilter value was "
-                         "built with",
-                         normalization_name(header.normalization)),
-                  errhint("Make the value anew on this server.")));
+  ereport(ERROR,
+          (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+           errmsg("normalization \"%s\" of this server differs from that of the bloomfilter value",
+                  normalization_name(header.normalization)),
+           errhint("Build the value again on this server.")));
 }
 
 }  // namespace
@@ -53,19 +53,19 @@ const char *format_error_detail(FormatError error) {
     case FormatError::kTooShort:
       return "It is too short to hold a header.";
     case FormatError::kVersion:
-      return "It is of another version of the format.";
+      return "It has another version of the format.";
     case FormatError::kHashes:
       return "Its k is out of range.";
     case FormatError::kChunkBits:
-      return "Its size of a chunk is out of range.";
+      return "Its chunk size is out of range.";
     case FormatError::kNormalization:
-      return "Its normalization is unknown to this version.";
+      return "Its normalization is not known to this version.";
     case FormatError::kChunks:
       return "Its number of chunks is out of range.";
     case FormatError::kReserved:
       return "Its reserved bytes are not zero.";
     case FormatError::kCanary:
-      return "Its canary is not one of its normalization.";
+      return "Its canary does not belong to its normalization.";
     case FormatError::kLength:
       return "Its length is not what its header says.";
   }
@@ -75,7 +75,7 @@ const char *format_error_detail(FormatError error) {
 [[noreturn]] void damaged_value(FormatError error) {
   ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED), errmsg("bloomfilter value is damaged"),
                   errdetail("%s", format_error_detail(error)),
-                  errhint("Take the answer as \"maybe\", and make the value anew.")));
+                  errhint("Treat the answer as \"maybe\" and build the value again.")));
   pg_unreachable();
 }
 
@@ -115,8 +115,8 @@ Header new_header(const Geometry &geometry, Normalization normalization) {
     ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                     errmsg("this database cannot build bloomfilter values with normalization "
                            "\"lower\""),
-                    errdetail("Its locale lowers A to Z otherwise than others do."),
-                    errhint("Use normalization \"none\" over lower(item collate \"C\").")));
+                    errdetail("Its locale does not change A to Z as the C locale does."),
+                    errhint("Use normalization \"none\" with lower(item collate \"C\").")));
   const Header header = {static_cast<uint8>(geometry.k), log2_of_chunk_bits(geometry.chunk_bits),
                          normalization, geometry.chunks,
                          server_canary(normalization, CanaryPart::kAll)};
@@ -125,7 +125,7 @@ Header new_header(const Geometry &geometry, Normalization normalization) {
     ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                     errmsg("bloomfilter values are not available in encoding %s",
                            GetDatabaseEncodingName()),
-                    errhint("Use a filter table: bloom_create.")));
+                    errhint("Use bloom_create to make a filter table.")));
   return header;
 }
 
@@ -151,9 +151,9 @@ void require_keeps_key(const Header &header, std::string_view item) {
       (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
        errmsg("cannot add \"%s\" to a bloomfilter value",
               pnstrdup(item.data(), pg_mbcliplen(item.data(), static_cast<int>(item.size()), 64))),
-       errdetail("Normalization \"%s\" is not what the value was built with.",
+       errdetail("Normalization \"%s\" of this server differs from that of the value.",
                  normalization_name(header.normalization)),
-       errhint("Make the value anew on this server.")));
+       errhint("Build the value again on this server.")));
 }
 
 void require_same_shape(const Header &one, const Header &other) {
@@ -162,16 +162,16 @@ void require_same_shape(const Header &one, const Header &other) {
   same_but_canary.canary = one.canary;
   if (one == same_but_canary)
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("cannot unite Bloom filters of different normalization"),
-                    errdetail("Both are of normalization \"%s\", but as two servers have it: "
-                              "canary %08x and %08x.",
+                    errmsg("cannot combine bloomfilter values of different normalization"),
+                    errdetail("Both have normalization \"%s\", but two servers define it "
+                              "differently: the canaries are %08x and %08x.",
                               normalization_name(one.normalization), one.canary, other.canary)));
-  ereport(ERROR,
-          (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-           errmsg("cannot unite Bloom filters of different shape"),
-           errdetail("One has %s; the other %s.", describe_header(one), describe_header(other)),
-           errhint("Build both with the same capacity, rate and normalization, or the same "
-                   "number of chunks.")));
+  ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                  errmsg("cannot combine bloomfilter values of different shape"),
+                  errdetail("One value has %s, and the other has %s.", describe_header(one),
+                            describe_header(other)),
+                  errhint("Build both with the same capacity, false-positive rate and "
+                          "normalization, or with the same number of chunks.")));
 }
 
 int32 require_mergeable(const Header &header, int32 chunks, Normalization normalization,
@@ -181,7 +181,7 @@ int32 require_mergeable(const Header &header, int32 chunks, Normalization normal
     ereport(ERROR,
             (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
              errmsg("cannot merge a bloomfilter value into Bloom filter \"%s\"", filter),
-             errdetail("The filter has %d chunks and normalization \"%s\"; the value has %s.",
+             errdetail("The filter has %d chunks and normalization \"%s\", and the value has %s.",
                        chunks, normalization_name(normalization), describe_header(header)),
              errhint("Build it with bloom_agg_chunks(item, %d, '%s').", chunks,
                      normalization_name(normalization))));
@@ -190,11 +190,12 @@ int32 require_mergeable(const Header &header, int32 chunks, Normalization normal
 
 void require_table_chunks(const Header &header) {
   if (header.k != kTableHashes || header.chunk_bits() != kChunkBits)
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("the chunks of this bloomfilter value cannot be a filter table's"),
-                    errdetail("It has %s; a table has chunks of %d bits and k = %d.",
-                              describe_header(header), kChunkBits, kTableHashes),
-                    errhint("Build it with bloom_agg_chunks.")));
+    ereport(ERROR,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+             errmsg("the chunks of this bloomfilter value do not fit a filter table"),
+             errdetail("The value has %s, and a filter table has chunks of %d bits and k = %d.",
+                       describe_header(header), kChunkBits, kTableHashes),
+             errhint("Build it with bloom_agg_chunks.")));
   require_normalized_here(header);
 }
 

@@ -93,7 +93,7 @@ Datum add_row(FunctionCallInfo fcinfo, const Parameters &parameters, MakeHeader 
     if (unlikely(building->parameters != parameters))
       ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                       errmsg("the parameters of an aggregate must be the same in every row"),
-                      errhint("Group by them, to have a filter for each.")));
+                      errhint("Group by the parameters to get one filter for each combination.")));
   }
   if (!PG_ARGISNULL(1)) add_item(building, text_view(PG_GETARG_TEXT_PP(1)));
   PG_RETURN_POINTER(building);
@@ -154,9 +154,9 @@ PGDLLEXPORT Datum bloom_union_agg_add(PG_FUNCTION_ARGS) {
   Building *building = PG_ARGISNULL(0) ? nullptr : building_argument(fcinfo, 0);
   if (PG_ARGISNULL(1))
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("a Bloom filter to be united is NULL"),
-                    errdetail("Its members would be missing."),
-                    errhint("Leave it out with: filter (where ... is not null).")));
+                    errmsg("a bloomfilter value to be combined is NULL"),
+                    errdetail("The result would lack its members."),
+                    errhint("To skip null values, use: filter (where ... is not null).")));
   PG_RETURN_POINTER(merge_into(context, building, value_argument(fcinfo, 1)));
 }
 

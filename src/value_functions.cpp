@@ -18,10 +18,11 @@ void warn_of_normalization(const Header &header) {
   static constinit bool told = false;
   if (told) return;
   told = true;
-  ereport(WARNING, (errmsg("normalization \"%s\" is not what a bloomfilter value was built with",
-                           normalization_name(header.normalization)),
-                    errdetail("Checks of names beyond ASCII answer maybe."),
-                    errhint("Make the value anew on this server.")));
+  ereport(WARNING,
+          (errmsg("normalization \"%s\" of this server differs from that of a bloomfilter value",
+                  normalization_name(header.normalization)),
+           errdetail("Checks of names with non-ASCII characters answer maybe."),
+           errhint("Build the value again on this server.")));
 }
 
 std::span<const uint8> slice_of(varlena *stored, Size offset, Size size) {
@@ -228,10 +229,9 @@ PGDLLEXPORT Datum bloom_fold(PG_FUNCTION_ARGS) {
   if (PG_ARGISNULL(1)) null_argument("chunks");
   const int32 chunks = PG_GETARG_INT32(1);
   if (chunks < 1 || view.header.chunks % chunks != 0)
-    ereport(ERROR,
-            (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-             errmsg("cannot fold %d chunks into %d", view.header.chunks, chunks),
-             errhint("The number of chunks can be divided by a whole number, and by no other.")));
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                    errmsg("cannot fold %d chunks into %d", view.header.chunks, chunks),
+                    errhint("The number of chunks must be divisible by the new number.")));
   Header header = view.header;
   header.chunks = chunks;
   varlena *folded = new_value(header);
