@@ -6,7 +6,7 @@
 #   bench/hundred_million.sh            prints the table; takes 8 minutes and 2 GB of temporary disk
 #   bench/hundred_million.sh --save     writes it to bench/RESULTS.md too
 set -euo pipefail
-# shellcheck source-path=SCRIPTDIR source=lib.sh
+# shellcheck source=bench/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 NAMES=${NAMES:-100000000}
@@ -22,7 +22,7 @@ names() { printf "select 'user' || generate_series(%s, %s)" "$1" "$2"; }
 rate() { printf "(select round(bloom_fp_rate(bits)::numeric, 4) from %s)" "$1"; }
 
 more() {
-  say "$NAMES more"
+  note "$NAMES more"
   local table start
   for table in alone grown; do
     run_psql -c "select bloom_create('$table', 1e8, chunks => 131072, source => 'select bloom_value(''f'')')" >/dev/null
@@ -40,17 +40,14 @@ more() {
 }
 
 main() {
-  [[ $# == 0 || $* == --save ]] || die 'usage: bench/hundred_million.sh [--save]'
-  find_postgres
-  make_work_folder
-  start_cluster "${SETTINGS[@]}"
+  begin_bench "$@"
   prepare_results
-  say "loading $NAMES names"
+  note "loading $NAMES names"
   run_psql <<SQL
 call alternate(array['load'], array['select bloom_create(''f'', 1e8, chunks => 131072, source =>
     ''select ''''user'''' || generate_series(1, $NAMES)'')'], array[1e6], 1);
 SQL
-  say 'asking for absent names'
+  note 'asking for absent names'
   run_psql <<'SQL'
 create table absent as
 select count(*) as maybes
@@ -64,7 +61,7 @@ SQL
     "(select to_char(maybes, 'FM9,999,999') from absent)"
   figure '… items estimated from the bits' "(select to_char(items, 'FM999,999,999') from bloom_info('f'))"
   more
-  report
+  print_figures
   [[ ${1:-} != --save ]] || document bench/hundred_million.sh 'in seconds' | save_section hundred_million
 }
 

@@ -1,109 +1,59 @@
 # shellcheck shell=bash
-# What the benchmarks share: a throwaway cluster in a temporary folder. Sourced, after
-# `set -euo pipefail`. PG_CONFIG chooses the PostgreSQL.
+# What the benchmarks share beyond tools/cluster.sh: a server to measure, and tables of figures.
+# Sourced, after `set -euo pipefail`. PG_CONFIG chooses the PostgreSQL, in which the extension must be
+# installed.
 
-die() {
-  printf '%s: %s\n' "${0##*/}" "$*" >&2
-  exit 1
+# shellcheck source=tools/cluster.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../tools/cluster.sh"
+BENCH=$ROOT/bench
+RESULTS=$BENCH/RESULTS.md
+
+# Says on standard error what is measured now.
+note() { printf -- '-- %s\n' "$*" >&2; }
+
+# require COMMAND HOW: ends with how to get a command that is missing.
+require() {
+  has_program "$1" || die "$1 is missing: $2"
 }
 
-say() { printf -- '-- %s\n' "$*" >&2; }
-
-# need COMMAND HOW: ends with how to get a command that is missing.
-need() {
-  command -v "$1" >/dev/null || die "$1 is missing: $2"
+# Sets PG_CONFIG, and checks that the extension is installed there.
+find_extension() {
+  choose_postgres
+  [ ${#PACKAGES[@]} = 0 ] || die "PostgreSQL is missing: ${PACKAGES[*]}"
+  [ -e "$("$PG_CONFIG" --sharedir)/extension/bloomfilter.control" ] ||
+    die "The extension bloomfilter is missing: run make && make install."
 }
 
-# Sets PG_BIN and checks that the extension is installed there.
-find_postgres() {
-  PG_CONFIG=${PG_CONFIG:-pg_config}
-  need "$PG_CONFIG" "install PostgreSQL's server headers, or set PG_CONFIG"
-  PG_BIN=$("$PG_CONFIG" --bindir)
-  local program
-  for program in initdb pg_ctl psql; do
-    need "$PG_BIN/$program" "install the PostgreSQL server that $PG_CONFIG describes"
-  done
-  [[ -e $("$PG_CONFIG" --sharedir)/extension/bloomfilter.control ]] ||
-    die "the extension bloomfilter is missing: run make && make install"
+# Makes $WORK, under $TMPDIR, where there may be more room than in /tmp. Whatever ends the script, the
+# server stops and the folder goes.
+open_bench() {
+  end_with leave_nothing
+  make_work "${TMPDIR:-/tmp}"
+  choose_server_user
 }
 
-# Sets WORK to a new folder. Whatever ends the script, the server stops and the folder goes.
-make_work_folder() {
-  WORK=$(mktemp -d "${TMPDIR:-/tmp}/bloomfilter-bench.XXXXXX")
-  trap clean_up EXIT
-  # Without these an interrupt would end bash with the trap skipped on some versions.
-  trap 'exit 130' INT
-  trap 'exit 143' TERM
-}
-
-clean_up() {
-  local status=$?
-  [[ -z ${REDIS:-} ]] || kill "$REDIS" 2>/dev/null || true
-  stop_cluster
-  rm -rf -- "$WORK"
-  exit "$status"
-}
-
-# Runs a command as the user of the server, which may not be root.
-as_server_user() {
-  if ((EUID != 0)); then
-    "$@"
-  elif id -u postgres >/dev/null 2>&1; then
-    runuser -u postgres -- "$@"
-  else
-    runuser -u nobody -- "$@"
-  fi
-}
-
-# start_cluster SETTING...: a UTF8 cluster on a Unix socket alone, with the settings given as
-# name=value; afterwards run_psql reaches its database "bench".
-start_cluster() {
-  CLUSTER=$WORK/cluster
-  mkdir "$CLUSTER"
-  if ((EUID == 0)); then
-    chmod 711 "$WORK"
-    chown "$(as_server_user id -u)" "$CLUSTER"
-  fi
-  # Authentication is "trust": only the server's own user and root may reach the socket.
-  chmod 700 "$CLUSTER"
-  (
-    # The server's user may not enter the folder that the script was started in.
-    cd "$WORK"
-    as_server_user "$PG_BIN/initdb" -D "$CLUSTER/data" -U postgres -A trust --no-sync \
-      --encoding=UTF8 --locale=C.UTF-8 >"$WORK/initdb.log" 2>&1
-  ) || die "initdb failed: $(tail -n 3 "$WORK/initdb.log")"
-  printf '%s\n' "listen_addresses = ''" "unix_socket_directories = '$CLUSTER'" "$@" \
-    >>"$CLUSTER/data/postgresql.conf"
-  (
-    cd "$WORK"
-    as_server_user "$PG_BIN/pg_ctl" -D "$CLUSTER/data" -l "$CLUSTER/log" -w start >/dev/null
-  ) || die "the server did not start: $(tail -n 3 "$CLUSTER/log")"
-  run_psql postgres -c 'create database bench'
+# start_bench SETTING...: a cluster with these settings; run_psql reaches its database "bench".
+start_bench() {
+  start_cluster bench "$@" || die "The server does not start."
+  run_program createdb bench
+  export PGDATABASE=bench
   run_psql -c 'create extension bloomfilter'
 }
 
-stop_cluster() {
-  [[ -e ${CLUSTER:-}/data/postmaster.pid ]] || return 0
-  (cd "$WORK" && as_server_user "$PG_BIN/pg_ctl" -D "$CLUSTER/data" -m immediate -w stop) \
-    >/dev/null || say 'the server did not stop'
+# begin_bench [--save]: what a script with no other options begins with: checks them, and starts the
+# server with SETTINGS.
+begin_bench() {
+  [[ $# == 0 || $* == --save ]] || die "usage: bench/${0##*/} [--save]"
+  find_extension
+  open_bench
+  start_bench "${SETTINGS[@]}"
 }
 
-# run_program NAME OPTION...: one of PostgreSQL's programs on the cluster's database.
-run_program() {
-  # The caller's PG* settings mean another server.
-  env -u PGSERVICE -u PGOPTIONS -u PGHOSTADDR -u PGSSLMODE PGHOST="$CLUSTER" PGPORT=5432 \
-    PGUSER=postgres PGDATABASE="${DATABASE:-bench}" PGCLIENTENCODING=UTF8 "$PG_BIN/$1" "${@:2}"
-}
+# run_program NAME OPTION...: one of PostgreSQL's programs, on the cluster's database.
+run_program() { "$BIN/$1" "${@:2}"; }
 
-# run_psql [DATABASE] OPTION...: stops at the first error, prints values alone.
-run_psql() {
-  local DATABASE=bench
-  if (($# > 0)) && [[ $1 != -* ]]; then
-    DATABASE=$1
-    shift
-  fi
-  run_program psql -XqAt -v ON_ERROR_STOP=1 "$@"
-}
+# run_psql OPTION...: stops at the first error, prints values alone.
+run_psql() { run_program psql -XqAt -v ON_ERROR_STOP=1 "$@"; }
 
 # ---- Figures
 
@@ -156,12 +106,16 @@ end $$;
 SQL
 }
 
+# seconds CONTESTANT: its median, of queries that count as one item.
+seconds() { printf "format('%%s s', round((median('%s') / 1e6)::numeric, 2))" "$1"; }
+
 # figure NAME VALUE [BOUND OK]: a row of the result; expressions of SQL.
 figure() {
   run_psql -c "insert into result (figure, value, bound, ok) values ('$1', $2, ${3:-null}, ${4:-null})"
 }
 
-report() {
+# The figures as a table.
+print_figures() {
   printf '| figure | value | bound | |\n|---|---|---|---|\n'
   run_psql -c "select format('| %s | %s | %s | %s |', figure, value, coalesce(bound, ''),
       case when ok then 'met' when not ok then '**missed**' else '' end) from result order by id"
@@ -175,12 +129,13 @@ document() {
   printf -- '- versions: %s\n' "$(run_psql -c "select format('%s; bloomfilter %s', version(), extversion)
       from pg_extension where extname = 'bloomfilter'")"
   printf -- '- settings: %s\n\n' "$(printf '%s\n' "${SETTINGS[@]}" | sed 's/ = /=/' | paste -sd' ')"
-  report
+  print_figures
   printf '\nEach round, %s:\n\n' "$2"
   run_psql -c "select format('- %s: %s', contestant, string_agg(round(us::numeric, 3)::text, ' '))
       from sample group by contestant order by contestant"
 }
 
+# Whether every bound was met.
 all_met() { [[ $(run_psql -c 'select count(*) from result where not ok') == 0 ]]; }
 
 # One line on the hardware: processor, cores, memory.
@@ -208,5 +163,3 @@ save_section() {
   cat "$new" >"$file"
   rm -f "$new"
 }
-
-RESULTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/RESULTS.md

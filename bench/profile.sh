@@ -8,9 +8,8 @@
 # server's user. Of each sample the frame nearest to the leaf that a rule knows says where the time
 # went. The extension must have been built with -g, as Debian's PGXS does.
 set -euo pipefail
-# shellcheck source-path=SCRIPTDIR source=lib.sh
+# shellcheck source=bench/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 HERTZ=997
 SECONDS_A_PROFILE=${SECONDS_A_PROFILE:-8}
@@ -100,9 +99,9 @@ table() {
 
 # statement TITLE SCRIPT: of a prepared statement, one client of pgbench.
 statement() {
-  say "$1"
+  note "$1"
   PGAPPNAME=profiled run_program pgbench -n -M prepared -T "$((SECONDS_A_PROFILE + 5))" \
-    -f "$HERE/pgbench/$2.sql" >"$WORK/pgbench.log" &
+    -f "$BENCH/pgbench/$2.sql" >"$WORK/pgbench.log" &
   local client=$! pid
   pid=$(backend profiled)
   sample "$pid" >"$WORK/samples"
@@ -112,7 +111,7 @@ statement() {
 
 # query TITLE QUERY: of a query over 1 M names, run again and again.
 query() {
-  say "$1"
+  note "$1"
   PGAPPNAME=profiled run_psql -c "do \$\$
     declare
         items text[] := array(select name from names);
@@ -141,12 +140,9 @@ profiles() {
 }
 
 main() {
-  [[ $# == 0 || $* == --save ]] || die 'usage: bench/profile.sh [--save]'
-  need perf 'apt-get install linux-perf'
-  find_postgres
-  make_work_folder
-  start_cluster "${SETTINGS[@]}"
-  say 'making tables'
+  require perf 'apt-get install linux-perf'
+  begin_bench "$@"
+  note 'making tables'
   run_psql >/dev/null <<'SQL'
 create table names as select 'user' || i as name from generate_series(1, 1000000) i;
 create table rate (rate float8);

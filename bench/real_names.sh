@@ -11,7 +11,7 @@
 # is denied or if a measured rate and the rate read from the bits disagree. Prints figures, never
 # a name. Takes some 3 GB of temporary disk and a few minutes; needs no root.
 set -euo pipefail
-# shellcheck source-path=SCRIPTDIR source=lib.sh
+# shellcheck source=bench/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # Inflected forms make the largest lists; the asked ones are other languages, so that most are
@@ -29,10 +29,10 @@ SETTINGS=(
 )
 
 check_needs() {
-  find_postgres
+  find_extension
   (($# == 2)) && return
-  need apt-get 'give two files of names instead'
-  need dpkg-deb 'give two files of names instead'
+  require apt-get 'give two files of names instead'
+  require dpkg-deb 'give two files of names instead'
 }
 
 # fetch LIST PACKAGE...: WORK/LIST gets the words of the packages, which are unpacked and not
@@ -40,7 +40,7 @@ check_needs() {
 fetch() {
   local list=$1 folder=$WORK/$1.packages deb
   shift
-  say "fetching $*"
+  note "fetching $*"
   mkdir -p "$folder/words"
   (cd "$folder" && apt-get download -q "$@" >apt.log 2>&1) ||
     die "apt-get download failed (run apt-get update once?): $(tail -n 1 "$folder/apt.log")"
@@ -85,7 +85,7 @@ load() {
 # The asked names, once each: two spellings of one key meet the same bits, and would count one
 # false positive twice. The generated names tighten the measurement.
 load_names() {
-  say 'loading'
+  note 'loading'
   load taken names
   load asked asked_names
   run_psql <<'SQL'
@@ -102,7 +102,7 @@ SQL
 }
 
 build_filter() {
-  say 'building the filter'
+  note 'building the filter'
   run_psql <<'SQL'
 select clock_timestamp() as start \gset
 select bloom_create('taken', 10e6, 0.01, source => 'select name from names') as filter \gset
@@ -133,7 +133,7 @@ SQL
 
 # One process, best of three: what other work on the machine adds is not the filter's.
 check_taken() {
-  say 'checking every taken name'
+  note 'checking every taken name'
   run_psql <<'SQL'
 set max_parallel_workers_per_gather = 0;
 create function timed(query text, out counted bigint, out seconds numeric) as $$
@@ -165,7 +165,7 @@ SQL
 # An absent name's key is new to the filter, so each is a draw at the rate that the bits have: of
 # n draws the rate lies in Wilson's interval around the measured one, in 99 runs of 100.
 compare_asked() {
-  say 'checking every asked name'
+  note 'checking every asked name'
   run_psql <<'SQL'
 create table checked as
 select list, keys.key is not null as taken, bloom_might_contain('taken', name) as maybe
@@ -223,7 +223,8 @@ where status <> 'ready';
 SQL
 }
 
-report() {
+# The figures as a table.
+print_table() {
   printf '| figure | value |\n|---|---|\n'
   printf '| date | %s |\n' "$(date -u +%F)"
   printf '| machine | %s; load average %s at the start |\n' "$(describe_machine)" "$LOAD"
@@ -256,14 +257,17 @@ main() {
   check_needs "$@"
   # Tells a reader whether the timings had a core to themselves.
   LOAD=$(uptime | sed 's/.*load average[s]*: *\([0-9.]*\).*/\1/')
-  make_work_folder
-  collect_names "$@"
-  start_cluster "${SETTINGS[@]}"
+  local file files=()
+  # open_bench goes to another folder
+  for file; do files+=("$(realpath -- "$file")"); done
+  open_bench
+  collect_names "${files[@]}"
+  start_bench "${SETTINGS[@]}"
   load_names
   build_filter
   check_taken
   compare_asked
-  report | tee "$WORK/report"
+  print_table | tee "$WORK/report"
   if [[ -n $save ]]; then
     { printf '## bench/real_names.sh\n\n'; cat "$WORK/report"; } | save_section real-names
   fi

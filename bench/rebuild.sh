@@ -7,9 +7,8 @@
 #
 # Ends with 1 if a bound is missed.
 set -euo pipefail
-# shellcheck source-path=SCRIPTDIR source=lib.sh
+# shellcheck source=bench/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 ROUNDS=${ROUNDS:-5}
 NAMES=${NAMES:-10000000}
@@ -20,7 +19,7 @@ SETTINGS=(
 )
 
 prepare() {
-  say "making a table of $NAMES names"
+  note "making a table of $NAMES names"
   run_psql >/dev/null <<SQL
 create table names as select 'user' || i as name from generate_series(1, $NAMES) i;
 select bloom_create('f', 1e8, chunks => 131072, source => 'select name from names');
@@ -39,10 +38,8 @@ stopwatch() {
   run_psql -c "insert into sample values ('$name', ($(date +%s.%N) - $start) * 1e6)"
 }
 
-seconds() { printf "format('%%s s', round((median('%s') / 1e6)::numeric, 2))" "$1"; }
-
 speed() {
-  say 'speed'
+  note 'speed'
   local round
   for ((round = 0; round < ROUNDS; round++)); do
     stopwatch scan 'select count(name) from names'
@@ -64,11 +61,11 @@ speed() {
 
 # What checks and adds of eight clients wait while rebuilds run, by the longest statement of each.
 waits() {
-  say 'waits'
+  note 'waits'
   run_psql -c "select bloom_create('w', 1e8, chunks => 131072, source => 'select name from names')" \
     -c "select bloom_info('w')" >/dev/null
-  sed "s/'f'/'w'/" "$HERE/pgbench/check.sql" >"$WORK/check.sql"
-  sed "s/f_add/w/" "$HERE/pgbench/add.sql" >"$WORK/add.sql"
+  sed "s/'f'/'w'/" "$BENCH/pgbench/check.sql" >"$WORK/check.sql"
+  sed "s/f_add/w/" "$BENCH/pgbench/add.sql" >"$WORK/add.sql"
   (cd "$WORK" && run_program pgbench -n -M prepared -c 4 -T 40 -f check.sql -l --log-prefix=check >/dev/null) &
   local checks=$!
   (cd "$WORK" && run_program pgbench -n -M prepared -c 4 -T 40 -f add.sql -l --log-prefix=add >/dev/null) &
@@ -87,7 +84,7 @@ waits() {
 }
 
 memory() {
-  say 'memory'
+  note 'memory'
   run_psql >/dev/null <<'SQL'
 create table few as select * from names limit 100000;
 select bloom_create('large', 1e8, chunks => 1 << 20, source => 'select name from few');
@@ -120,16 +117,13 @@ peak() {
 }
 
 main() {
-  [[ $# == 0 || $* == --save ]] || die 'usage: bench/rebuild.sh [--save]'
-  find_postgres
-  make_work_folder
-  start_cluster "${SETTINGS[@]}"
+  begin_bench "$@"
   prepare_results
   prepare
   speed
   waits
   memory
-  report
+  print_figures
   [[ ${1:-} != --save ]] || document bench/rebuild.sh 'in microseconds' | save_section rebuild
   all_met
 }

@@ -8,9 +8,8 @@
 # then falls on all of them. The cluster runs with fsync off, since an add forces its commit to the
 # disk, and a disk is not what is measured. Ends with 1 if a bound is missed.
 set -euo pipefail
-# shellcheck source-path=SCRIPTDIR source=lib.sh
+# shellcheck source=bench/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 ROUNDS=${ROUNDS:-7}     # of each alternation
 SECONDS_A_RUN=${SECONDS_A_RUN:-3}
@@ -37,13 +36,13 @@ alternate() {
   shift
   for ((round = 0; round < ROUNDS; round++)); do
     for script in "$@"; do
-      run_psql -c "insert into sample values ('$script/$clients', $(us "$HERE/pgbench/$script.sql" "$clients"))"
+      run_psql -c "insert into sample values ('$script/$clients', $(us "$BENCH/pgbench/$script.sql" "$clients"))"
     done
   done
 }
 
 prepare() {
-  say 'making tables'
+  note 'making tables'
   run_psql <<'SQL'
 create extension pg_walinspect;
 create extension bloom;
@@ -72,7 +71,7 @@ SQL
 prepared_checks() {
   local clients
   for clients in 1 8; do
-    say "prepared statements, $clients client(s)"
+    note "prepared statements, $clients client(s)"
     alternate "$clients" floor check
     figure "prepared check, $clients client(s)" "spread('check/$clients')"
     figure "… floor: the same without the filter" "spread('floor/$clients')"
@@ -82,7 +81,7 @@ prepared_checks() {
 }
 
 checks_in_queries() {
-  say 'checks inside queries'
+  note 'checks inside queries'
   run_psql <<SQL
 call alternate(
     array['scan', 'in query', 'scattered', 'many', 'array', 'few scan', 'article in query'],
@@ -116,7 +115,7 @@ SQL
 }
 
 adds() {
-  say 'adds'
+  note 'adds'
   alternate 1 floor add article_add
   figure 'prepared add' "spread('add/1')"
   figure '… add of the article' "spread('article_add/1')"
@@ -127,14 +126,14 @@ adds() {
 }
 
 single_adds() {
-  say "$ADDS single adds, autovacuum on"
+  note "$ADDS single adds, autovacuum on"
   run_psql <<'SQL'
 select bloom_create('f_hot', 1e8, chunks => 131072, source => 'select name from names');
 vacuum analyze f_hot;
 select pg_stat_reset_single_table_counters('f_hot'::regclass);
 create table hot_before as select pg_relation_size('f_hot') as bytes;
 SQL
-  sed 's/f_add/f_hot/' "$HERE/pgbench/add.sql" >"$WORK/add_hot.sql"
+  sed 's/f_add/f_hot/' "$BENCH/pgbench/add.sql" >"$WORK/add_hot.sql"
   run_program pgbench -n -M prepared -c 4 -j 2 -t "$((ADDS / 4))" -f "$WORK/add_hot.sql" >/dev/null
   run_psql <<'SQL'
 insert into result (figure, value, bound, ok)
@@ -170,7 +169,7 @@ SQL
 
 # Names of one statement, one call each: their number must not tell in the time of one.
 one_statement() {
-  say 'bloom_add of each name of a table'
+  note 'bloom_add of each name of a table'
   local names round
   for ((round = 0; round < ROUNDS; round++)); do
     for names in 12500 25000 50000 100000; do
@@ -199,7 +198,7 @@ SQL
 }
 
 bulk() {
-  say 'bloom_add_many of 1 M'
+  note 'bloom_add_many of 1 M'
   local round
   for ((round = 0; round < 3; round++)); do
     run_psql <<'SQL'
@@ -216,7 +215,7 @@ SQL
 }
 
 rates() {
-  say 'rates'
+  note 'rates'
   run_psql <<SQL
 call alternate(
     array['rate', 'article rate', 'length', 'view'],
@@ -237,12 +236,12 @@ SQL
 }
 
 sizes() {
-  say 'filter sizes'
+  note 'filter sizes'
   local power scripts=()
   for power in 11 14 17 20; do
     run_psql -c "select bloom_create('size_$power', 1e6, chunks => $((1 << power)), source => 'select name from names')" >/dev/null
     run_psql -c "select bloom_info('size_$power')" >/dev/null
-    sed "s/'f'/'size_$power'/" "$HERE/pgbench/check.sql" >"$WORK/size_$power.sql"
+    sed "s/'f'/'size_$power'/" "$BENCH/pgbench/check.sql" >"$WORK/size_$power.sql"
     scripts+=("$power")
   done
   local round
@@ -266,7 +265,7 @@ sizes() {
 }
 
 rivals() {
-  say 'rivals'
+  note 'rivals'
   alternate 1 floor check unique_index article_check
   alternate 8 floor check unique_index article_check
   local clients
@@ -288,8 +287,8 @@ redis() {
   local socket=$WORK/redis.sock round test clients
   redis-server --port 0 --unixsocket "$socket" --save '' --appendonly no --dir "$WORK" \
     >"$WORK/redis.log" 2>&1 &
-  REDIS=$!
-  until redis-cli -s "$socket" ping >/dev/null 2>&1; do kill -0 "$REDIS"; sleep 0.1; done
+  CHILD=$!  # ended with the script, however that ends
+  until redis-cli -s "$socket" ping >/dev/null 2>&1; do kill -0 "$CHILD"; sleep 0.1; done
   redis-benchmark -s "$socket" -q -t set -r 1000000 -n 1000000 -P 32 -c 8 >/dev/null
   for clients in 1 8; do
     for ((round = 0; round < ROUNDS; round++)); do
@@ -302,16 +301,13 @@ redis() {
     figure "Redis GET, $clients client(s)" "spread('redis get/$clients')"
     figure "Redis PING, $clients client(s)" "spread('redis ping_mbulk/$clients')"
   done
-  kill "$REDIS"
-  wait "$REDIS" 2>/dev/null || true
-  REDIS=
+  kill "$CHILD"
+  wait "$CHILD" 2>/dev/null || true
+  CHILD=
 }
 
 main() {
-  [[ $# == 0 || $* == --save ]] || die 'usage: bench/run.sh [--save]'
-  find_postgres
-  make_work_folder
-  start_cluster "${SETTINGS[@]}"
+  begin_bench "$@"
   prepare_results
   prepare_article
   prepare
@@ -326,7 +322,7 @@ main() {
   rates
   sizes
   rivals
-  report
+  print_figures
   [[ ${1:-} != --save ]] || document bench/run.sh \
     'in microseconds; in milliseconds for rate, length and view, in seconds for add many' | save_section run
   all_met

@@ -7,7 +7,7 @@
 #
 # Contestants alternate, and figures are medians over rounds. Ends with 1 if a bound is missed.
 set -euo pipefail
-# shellcheck source-path=SCRIPTDIR source=lib.sh
+# shellcheck source=bench/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 ROUNDS=${ROUNDS:-5}   # of each alternation
@@ -20,7 +20,7 @@ SETTINGS=(
 )
 
 prepare() {
-  say "making tables of $NAMES names"
+  note "making tables of $NAMES names"
   run_psql >/dev/null <<SQL
 create table names with (parallel_workers = 1) as
 select 'user' || i as name from generate_series(1, $NAMES) i;
@@ -31,11 +31,8 @@ select count(*) from names;
 SQL
 }
 
-# seconds CONTESTANT: its median, of queries that count as one item.
-seconds() { printf "format('%%s s', round((median('%s') / 1e6)::numeric, 2))" "$1"; }
-
 building() {
-  say 'building'
+  note 'building'
   run_psql <<SQL
 call alternate(
     array['md5', 'agg chunks', 'scan', 'article'],
@@ -54,7 +51,7 @@ SQL
   figure 'bit_or of the masks of the article, 1 M names, a name' "spread('article')"
   figure '… times slower' "round((median('article') / median('agg chunks'))::numeric, 1)" \
     "'at least 25 ×'" "median('article') >= 25 * median('agg chunks')"
-  say 'building in parallel'
+  note 'building in parallel'
   local round
   for ((round = 0; round < ROUNDS; round++)); do
     run_psql -c "call alternate(array['serial'], array['select bloom_value_info(bloom_agg(name, $NAMES, 0.01, ''lower'')) from names'], array[$NAMES], 1)"
@@ -68,7 +65,7 @@ SQL
 }
 
 transfer() {
-  say 'between table and value'
+  note 'between table and value'
   run_psql -c "insert into vals select 128, bloom_agg_chunks(name, 131072, 'lower') from names" \
     -c "insert into vals select 16, bloom_agg_chunks(name, 16384, 'lower') from names"
   local round
@@ -87,7 +84,7 @@ SQL
 }
 
 checks() {
-  say 'checks'
+  note 'checks'
   # The names in no order that the value's chunks know.
   run_psql <<SQL
 create table asked as select name from million order by md5(name) limit 200000;
@@ -113,7 +110,7 @@ peak() {
 }
 
 memory() {
-  say 'memory'
+  note 'memory'
   local query="select bloom_value_info(bloom_agg_chunks('user' || i, CHUNKS, 'lower')) from (select generate_series(1, 1000000) i) s"
   local idle serial workers=$WORK/workers
   idle=$(peak "${query/CHUNKS/128}")
@@ -153,7 +150,7 @@ SQL
 }
 
 rates() {
-  say 'sizes and rates'
+  note 'sizes and rates'
   local target absent measured
   for target in 0.01 0.001 0.0001; do
     absent=$([[ $target == 0.01 ]] && echo 1000000 || echo 20000000)
@@ -172,10 +169,7 @@ rates() {
 }
 
 main() {
-  [[ $# == 0 || $* == --save ]] || die 'usage: bench/values.sh [--save]'
-  find_postgres
-  make_work_folder
-  start_cluster "${SETTINGS[@]}"
+  begin_bench "$@"
   prepare_results
   prepare_article
   prepare
@@ -184,7 +178,7 @@ main() {
   checks
   memory
   rates
-  report
+  print_figures
   [[ ${1:-} != --save ]] || document bench/values.sh 'in microseconds an item' | save_section values
   all_met
 }

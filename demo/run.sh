@@ -2,8 +2,8 @@
 # Installs what is missing, builds, and shows the main job of the extension in a throwaway
 # server: a filter that answers which usernames are free. See usage.
 set -euo pipefail
-# shellcheck source=test/lib.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../test/lib.sh"
+# shellcheck source=tools/cluster.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../tools/cluster.sh"
 
 usage() {
   cat <<'TEXT'
@@ -23,17 +23,6 @@ TEXT
 
 YES=0
 BATCH=0
-
-finish() {
-  local status=$?
-  trap - EXIT
-  trap '' HUP INT TERM
-  set +e
-  stop_all
-  cd /
-  remove_work
-  exit "$status"
-}
 
 # Names what will be installed, and goes on only with the user's word.
 ask() {
@@ -55,16 +44,24 @@ ask() {
   esac
 }
 
+# An end, for end_with: says what it does, and leaves nothing.
+tidy_up() {
+  remove_work
+  [ -z "$WORK" ] || say "The server is stopped, and its folder is gone."
+  return "$1"
+}
+
+# Installs, builds and starts what the demonstration takes, and says what it is at.
 setup() {
   if [ ${#PACKAGES[@]} -gt 0 ]; then
-    say "Installing packages ..."
+    say "Installing packages, which can take some minutes ..."
     install_packages
   fi
   prepare_source
-  say "Building ..."
-  build_extension all || { tail -n 60 "$LOGS/build.log" >&2; die "The extension does not build."; }
-  install_extension || { cat "$LOGS/install.log" >&2; die "The extension cannot be installed."; }
-  start_cluster demo || die "The server does not start."
+  say "Building and installing the extension, which takes a minute or two ..."
+  need_extension
+  say "Starting a server ..."
+  start_cluster demo 'fsync = off' || die "The server does not start."
 }
 
 # A psql on the demonstration's server.
@@ -80,7 +77,8 @@ step() {
   client -a -P pager=off
 }
 
-show() {
+# The demonstration.
+walk_through() {
   step "Users, 200,000 of them" <<'SQL'
 create table users (id bigint generated always as identity primary key, username text not null);
 insert into users (username)
@@ -197,14 +195,11 @@ main() {
   choose_postgres
   need_build_tools
   ask
-  trap finish EXIT
-  trap 'exit 129' HUP
-  trap 'exit 130' INT
-  trap 'exit 143' TERM
-  make_work
+  end_with tidy_up
+  make_work /tmp
   setup
   since=$SECONDS
-  show
+  walk_through
   say "=== Done in $((SECONDS - since)) seconds."
   if [ "$BATCH" = 0 ] && [ -t 0 ]; then play; fi
 }

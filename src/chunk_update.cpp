@@ -18,11 +18,12 @@ void insert_index_entries(Relation relation, HeapTuple tuple, int32 chunk) {
   const List *indexes = RelationGetIndexList(relation);
   for (int i = 0; i < list_length(indexes); ++i) {
     Relation index = index_open(list_nth_oid(indexes, i), RowExclusiveLock);
-    Datum values[1] = {Int32GetDatum(chunk)};
-    bool nulls[1] = {false};
-    if (index->rd_index->indisready)
+    if (index->rd_index->indisready) {
+      Datum values[1] = {Int32GetDatum(chunk)};
+      bool nulls[1] = {false};
       index_insert(index, values, nulls, &tuple->t_self, relation, UNIQUE_CHECK_YES, true,
                    BuildIndexInfo(index));
+    }
     index_close(index, RowExclusiveLock);
   }
 }
@@ -133,7 +134,7 @@ void write_in_place(Relation relation, const Shape &shape, const ChunkRow &row, 
   if (RelationNeedsWAL(relation)) {
     XLogBeginInsert();
     XLogRegisterBuffer(0, row.buffer, REGBUF_STANDARD);
-    XLogRegisterBufData(0, fragments, static_cast<uint32>(end - fragments));
+    XLogRegisterBufData(0, fragments, static_cast<int>(end - fragments));
     // On PostgreSQL 15 a macro, which takes its argument twice.
     const XLogRecPtr end_of_record = XLogInsert(RM_GENERIC_ID, 0);
     PageSetLSN(page, end_of_record);

@@ -186,7 +186,8 @@ int64 add_to_chunk(const OpenFilter &filter, std::span<const Probe> items) {
   };
   const auto add_to = [&](MutableChunkView bits) {
     int64 added = 0;
-    for (const Probe &item : items) added += chunk_add(bits, item.positions);
+    for (const Probe &item : items)
+      if (chunk_add(bits, item.positions)) ++added;
     return added;
   };
   return change_chunk(filter, items.front().chunk, &items.front().positions, has_all, add_to);

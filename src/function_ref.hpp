@@ -20,6 +20,9 @@ class FunctionRef;
 template <typename Result, typename... Arguments>
 class FunctionRef<Result(Arguments...)> {
  public:
+  // Not explicit: a lambda is to convert by itself. What keeps it from hiding the copy constructor
+  // is the requires clause.
+  // NOLINTBEGIN(google-explicit-constructor, bugprone-forwarding-reference-overload)
   template <typename Callable>
   requires(!std::same_as<std::remove_cvref_t<Callable>, FunctionRef> &&
            std::is_invocable_r_v<Result, Callable &, Arguments...>) FunctionRef(Callable &&callable)
@@ -28,6 +31,7 @@ class FunctionRef<Result(Arguments...)> {
           return (*static_cast<std::remove_reference_t<Callable> *>(target))(
               std::forward<Arguments>(arguments)...);
         }) {}
+  // NOLINTEND(google-explicit-constructor, bugprone-forwarding-reference-overload)
 
   Result operator()(Arguments... arguments) const {
     return call_(callable_, std::forward<Arguments>(arguments)...);

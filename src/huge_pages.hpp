@@ -17,7 +17,7 @@ namespace bloomfilter {
 // advice has to come before the first touch. Not to be freed but with its context.
 inline void *allocate_zeroed(Size size) {
 #ifdef MADV_HUGEPAGE
-  constexpr Size kHugePage = 2 * 1024 * 1024, kWorthIt = 32 * 1024 * 1024;
+  constexpr Size kHugePage = Size{2} << 20, kWorthIt = Size{32} << 20;
   if (size >= kWorthIt) {
     void *memory = MemoryContextAllocHuge(CurrentMemoryContext, size + kHugePage);
     memory = reinterpret_cast<void *>(TYPEALIGN(kHugePage, memory));

@@ -114,7 +114,7 @@ bool ascii_lowers_plainly() {
     char expected[sizeof lines.bytes];
     lower_ascii(lines.view(), expected);
     char *lowered = lower_by_collation(lines.view());
-    plainly = std::string_view(lowered) == std::string_view(expected, sizeof expected);
+    plainly = std::string_view(lowered) == std::string_view(expected, sizeof expected) ? 1 : 0;
     pfree(lowered);
   }
   return plainly != 0;
@@ -125,7 +125,7 @@ bool lowers_ascii_only() {
   if (unlikely(only < 0)) {
     const std::string_view letters = letters_beyond_ascii();
     char *lowered = lower_by_collation(letters);
-    only = letters == std::string_view(lowered);
+    only = letters == std::string_view(lowered) ? 1 : 0;
     pfree(lowered);
   }
   return only != 0;

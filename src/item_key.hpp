@@ -35,7 +35,7 @@ char *lower_by_collation(std::string_view item);
 struct AsciiLines {
   char bytes[2 * 127];
   AsciiLines() {
-    for (int c = 1; c < 128; ++c) {
+    for (size_t c = 1; c < 128; ++c) {
       bytes[2 * (c - 1)] = static_cast<char>(c);
       bytes[2 * (c - 1) + 1] = '\n';
     }

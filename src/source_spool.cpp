@@ -191,7 +191,7 @@ void fill_from_file(const SpoolFile &file, const ChunkRange &range, const Header
 
 // ORs a range of every value's chunks into it.
 void fill_from_values(SourceSpool *spool, const ChunkRange &range) {
-  std::array<uint8, kFoldedChunks * kChunkBytes> chunks;
+  std::array<uint8, chunk_offset(kFoldedChunks)> chunks;
   for (int64 value = 0; value < spool->values_count; ++value) {
     const int64 first = value * spool->chunks + range.first;
     for (int32 done = 0; done < range.count;) {
@@ -300,7 +300,7 @@ void spool_value(SourceSpool *spool, const ValueView &value, const char *filter)
   }
   for (int32 first = 0; first < spool->chunks; first += kFoldedChunks) {
     CHECK_FOR_INTERRUPTS();
-    std::array<uint8, kFoldedChunks * kChunkBytes> folded{};
+    std::array<uint8, chunk_offset(kFoldedChunks)> folded{};
     const int32 count = Min(kFoldedChunks, spool->chunks - first);
     fold_part(value, factor, first, count, folded.data());
     append_to_file(spool->values, folded.data(), chunk_offset(count));

@@ -32,7 +32,7 @@ struct Building {
 static_assert(std::is_trivially_destructible_v<Building>);
 
 // Filters of less than this are in the processor's cache as they are.
-constexpr Size kQueueWorthIt = 16 * 1024;
+constexpr Size kQueueWorthIt = Size{16} << 10;
 
 // A building in the current context, around a value there.
 Building *start_building(const Header &header, varlena *value) {

@@ -25,10 +25,10 @@ void warn_of_normalization(const Header &header) {
 }
 
 std::span<const uint8> slice_of(varlena *stored, Size offset, Size size) {
-  const std::span<const uint8> slice = bytes_of(PG_DETOAST_DATUM_SLICE(
+  const std::span<const uint8> part = bytes_of(PG_DETOAST_DATUM_SLICE(
       PointerGetDatum(stored), static_cast<int32>(offset), static_cast<int32>(size)));
-  if (slice.size() != size) damaged_value(FormatError::kLength);
-  return slice;
+  if (part.size() != size) damaged_value(FormatError::kLength);
+  return part;
 }
 
 // The header of a value that is stored out of line. Many checks in a row are of one value: its

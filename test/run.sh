@@ -1,28 +1,32 @@
 #!/bin/bash
 # Installs what is missing, builds, and runs every test in throwaway clusters. See usage.
 set -euo pipefail
-# shellcheck source=test/lib.sh
-source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=tools/cluster.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../tools/cluster.sh"
 
 usage() {
   cat <<'TEXT'
-usage: test/run.sh [--all]
+usage: test/run.sh [--all] [--limit SECONDS]
 
 Builds bloomfilter, installs it into PostgreSQL and runs its tests: the core's unit tests
 (CMake, GoogleTest) and fuzzers (libFuzzer, 10 seconds each), regression tests (pg_regress),
 isolation tests and TAP tests.
 
-  --all   the long tests too, the fuzzers for 10 minutes each, the unit tests once more under
-          ASan and UBSan, and ten minutes of test/storm.sh: up to 45 minutes instead of 5
+  --all            the long tests too, the fuzzers for 10 minutes each, the unit tests once more under
+                   ASan and UBSan, regression and isolation tests once more in locale C, and ten
+                   minutes of test/storm.sh: up to 45 minutes instead of 5
+  --limit SECONDS  what a step may take, a TAP file being one: 900, or 3600 with --all. A step that
+                   takes longer is ended and counts as failed, "TIMED OUT after SECONDS s". A slow
+                   or busy machine may need more.
 
 The PostgreSQL is the one that $PG_CONFIG or the pg_config in the PATH names, else the newest
 under /usr/lib/postgresql, else Debian's. What is missing is installed with apt-get. Run it as
 root or as a user with sudo; the tests themselves never run as root. Servers run in a temporary
 folder and listen on a socket there; no other server is touched.
 
-The last line is "N passed, N failed": GoogleTest cases (and what else ctest runs), fuzzers,
-regression tests, isolation specs, TAP files and the storm, one each; a step that breaks off counts
-as one failed. The exit code is 0 if something passed and nothing failed.
+The last line is "N passed, N failed": what ctest runs (GoogleTest cases, fuzzers), regression
+tests, isolation specs, TAP files and the storm, one each; a step that breaks off counts as one
+failed. The exit code is 0 if something passed and nothing failed.
 TEXT
 }
 
@@ -42,30 +46,25 @@ show() {
 # broke STEP WHY [LOG]: counts one failure and shows the end of the log.
 broke() {
   FAILED=$((FAILED + 1))
-  report "$1" "FAILED: $2"
+  report "$1" "$2"
   [ -z "${3:-}" ] || show "$3"
 }
 
-# tally SUITE PASSED TOTAL SINCE [NOTE]
+# tally SUITE PASSED TOTAL SINCE [NOTE]: counts and reports what a suite came to.
 tally() {
   PASSED=$((PASSED + $2))
   FAILED=$((FAILED + $3 - $2))
   report "$1" "$2 of $3 ($((SECONDS - $4)) s)${5:+, $5}"
 }
 
-# Whatever way the script ends: nothing keeps running, and the last line is the sum. Only where
-# something failed by itself are the logs kept, and nothing else.
-finish() {
-  local status=$?
-  trap - EXIT
-  trap '' HUP INT TERM
-  set +e
-  stop_all
+# An end, for end_with: the last line is the sum. Only where something failed by itself are the logs
+# kept, and nothing else.
+sum_up() {
+  local status=$1
   if [ "$FINISHED" = 0 ]; then
     FAILED=$((FAILED + 1))
     [ "$status" != 0 ] || status=1
   fi
-  cd /
   if [ "$FAILED" = 0 ] && [ "$PASSED" -gt 0 ]; then
     status=0
   elif [ "$status" = 0 ]; then
@@ -74,7 +73,7 @@ finish() {
   # from 129 on: a signal
   if [ "$status" = 0 ] || [ "$status" -ge 129 ]; then remove_work; else keep_logs; fi
   say "$PASSED passed, $FAILED failed"
-  exit "$status"
+  return "$status"
 }
 
 # Leaves $LOGS of $WORK, with what the suites wrote beside it.
@@ -84,8 +83,7 @@ keep_logs() {
   for name in regression.diffs results output_iso; do
     [ -e "$WORK/src/$name" ] && mv "$WORK/src/$name" "$LOGS/"
   done
-  [ -d "$WORK/src/tmp_check/log" ] && mv "$WORK/src/tmp_check/log" "$LOGS/tap"
-  find "$WORK" -mindepth 1 -maxdepth 1 ! -path "$LOGS" -exec rm -rf --one-file-system {} +
+  keep_only "$LOGS"
   # nothing was run yet
   if rmdir "$LOGS" 2>/dev/null; then rmdir "$WORK"; return; fi
   chown -R "$(id -u):$(id -g)" "$WORK"
@@ -109,71 +107,57 @@ build_core() {
     shift 3
     cmake -S "$source" -B "$build" "$@"
     cmake --build "$build" --parallel "$jobs"' build "$WORK/src" "$WORK/$name" "$(nproc)" "$@" ||
-    { broke "$name" "does not build" "$LOGS/$name.build.log"; return 1; }
+    { broke "$name" "$(failure "does not build")" "$LOGS/$name.build.log"; return 1; }
 }
 
-# unit NAME CMAKE_ARGUMENT...: builds the core's tests and runs them.
-unit() {
+# core_suite NAME CMAKE_ARGUMENT...: builds the core's tests and runs them by ctest.
+core_suite() {
   local name=$1 build=$WORK/$1 since=$SECONDS log=$LOGS/$1.log failed total
   build_core "$@" || return 0
   run_step "$name" "${AS_SERVER[@]}" ctest --test-dir "$build" --no-tests=error \
     --output-on-failure --parallel "$(nproc)" || true
   read -r failed total < <(sed -nE 's/.* ([0-9]+) tests? failed out of ([0-9]+)/\1 \2/p' "$log") ||
-    { broke "$name" "broke off" "$log"; return; }
+    { broke "$name" "$(failure "ctest broke off")" "$log"; return; }
   tally "$name" "$((total - failed))" "$total" "$since"
-  [ "$failed" = 0 ] || show "$log" '^ +Start |Passed +[0-9.]+ sec|^$'
-}
-
-# fuzz SECONDS: builds the core's fuzzers and runs each for that long. What breaks one is written
-# to $LOGS. LeakSanitizer is off: the core allocates nothing, and LeakSanitizer itself fails where
-# ptrace is forbidden.
-fuzz() {
-  local since=$SECONDS source name failed=() total=0
-  build_core fuzz -DCMAKE_CXX_COMPILER=clang++ -DBLOOM_FUZZ=ON \
-    -DBLOOM_TESTS=OFF -DBLOOM_BENCHMARKS=OFF || return 0
-  for source in "$WORK"/src/test/fuzz/*_fuzz.cpp; do
-    name=$(basename "$source" .cpp)
-    total=$((total + 1))
-    # the first folder is the one that finds are written to
-    # shellcheck disable=SC2016
-    run_step "$name" "${AS_SERVER[@]}" sh -c '
-      finds=$1.finds
-      mkdir "$finds"
-      exec env ASAN_OPTIONS=detect_leaks=0 "$1" -max_total_time="$2" -max_len=4096 -timeout=60 \
-        -artifact_prefix="$3." "$finds" "$4"' fuzz \
-      "$WORK/fuzz/$name" "$1" "$LOGS/$name" "$WORK/src/test/fuzz/corpus" || failed+=("$name")
-  done
-  tally fuzz "$((total - ${#failed[@]}))" "$total" "$since"
-  for name in "${failed[@]}"; do show "$LOGS/$name.log" '^#[0-9]+|^INFO: |NEW_FUNC'; done
+  # what a fuzzer says as it goes is left out
+  [ "$failed" = 0 ] || show "$log" '^ +Start |Passed +[0-9.]+ sec|^$|^#[0-9]+|^INFO: |NEW_FUNC'
 }
 
 # server_suite NAME VARIABLE DIFFS: runs pg_regress or its isolation kin, whose tests the
 # Makefile lists in VARIABLE, in a cluster of its own.
 server_suite() {
-  local name=$1 tests status=0 since=$SECONDS passed diffs=$WORK/src/$3
-  local log=$LOGS/$1.log server=$LOGS/$1.server.log mode=fast
+  local name=$1 tests status=0 since=$SECONDS passed note='' diffs=$WORK/src/$3
+  local log=$LOGS/$1.log
   read -ra tests < <(make_value "\$($2)") || true
   [ ${#tests[@]} -gt 0 ] || { report "$name" "none"; return; }
-  start_cluster "$name" || { broke "$name" "no server"; return; }
+  start_cluster "$name" 'fsync = off' 'wal_level = logical' 'max_prepared_transactions = 10' ||
+    { broke "$name" "$(failure "no server")"; return; }
   run_step "$name" "${AS_SERVER[@]}" make "${MAKE_ARGS[@]}" installcheck \
     REGRESS= ISOLATION= TAP_TESTS= "$2=${tests[*]}" || status=$?
+  [ "$TIMED_OUT" = 0 ] || note=$(failure '')
   # before PostgreSQL 16 "test name ... ok 12 ms", then "ok 1 - name 12 ms"
   passed=$(grep -cE '^ok [0-9]+ | ok +[0-9]+ ms$' "$log") || true
-  tally "$name" "$passed" "${#tests[@]}" "$since"
+  tally "$name" "$passed" "${#tests[@]}" "$since" "$note"
   if [ "$passed" != "${#tests[@]}" ]; then
     # without what passed, and without the places of files that will be elsewhere
     show "$log" \
       '^(ok [0-9]+ |make: |echo |[A-Z ]+$|===|$)| ok +[0-9]+ ms$|"/tmp|^(# )?(The diff|above is)'
     [ ! -s "$diffs" ] || show "$diffs"
   elif [ "$status" != 0 ]; then
-    broke "$name" "exit code $status" "$log"
+    broke "$name" "$(failure "exit code $status")" "$log"
   fi
+  end_server "$name"
+}
+
+# end_server NAME: stops the cluster of a suite, and tells of a crash.
+end_server() {
+  local mode=fast
   # a fast stop may wait for the recovery after a crash
-  if crashes "$server" >"$LOGS/$name.crashes"; then
-    broke "$name" "the server crashed" "$LOGS/$name.crashes"
+  if crashes "$LOGS/$1.server.log" >"$LOGS/$1.crashes"; then
+    broke "$1" "FAILED: the server crashed" "$LOGS/$1.crashes"
     mode=immediate
   fi
-  stop_cluster "$name" "$mode" || broke "$name" "the server did not stop"
+  stop_cluster "$1" "$mode" || broke "$1" "FAILED: the server did not stop"
 }
 
 # turkish_locale FOLDER: makes tr_TR.utf8 there for the tests that want it, which few machines
@@ -185,10 +169,9 @@ turkish_locale() {
     [ "$(LOCPATH=$1 LC_ALL=C.UTF-8 locale charmap 2>/dev/null)" = UTF-8 ]
 }
 
-# TAP tests make their own clusters.
+# Runs the TAP tests, which make their own clusters, one after another: each has a limit of its own.
 tap() {
-  local tests status=0 since=$SECONDS passed skipped log=$LOGS/tap.log failed
-  local servers=() environment=("BLOOM_TEST_ALL=$ALL")
+  local tests test since=$SECONDS passed=0 skipped=0 servers=() environment=("BLOOM_TEST_ALL=$ALL")
   # shellcheck disable=SC2016
   read -ra tests < <(make_value '$(PROVE_TESTS)') || true
   [ ${#tests[@]} -gt 0 ] || { report tap "none"; return; }
@@ -198,36 +181,51 @@ tap() {
     return
   fi
   if turkish_locale "$WORK/locale"; then environment+=("LOCPATH=$WORK/locale"); fi
-  run_step tap "${AS_SERVER[@]}" env "${environment[@]}" make "${MAKE_ARGS[@]}" installcheck \
-    REGRESS= ISOLATION= "PROVE_TESTS=${tests[*]}" PROVE_FLAGS=--timer || status=$?
-  passed=$(grep -cE '\.pl \.+ ok\b' "$log") || true
-  skipped=$(grep -cE '\.pl \.+ skipped\b' "$log") || true
+  mkdir "$LOGS/tap"
+  report tap "${#tests[@]} files, each for at most $LIMIT s"
+  for test in "${tests[@]}"; do tap_file "$test"; done
   tally tap "$passed" "$((${#tests[@]} - skipped))" "$since" \
     "$([ "$skipped" = 0 ] || echo "$skipped skipped")"
-  if [ "$((passed + skipped))" != "${#tests[@]}" ]; then
-    show "$log" '^(make: |echo |$)|\.pl \.+ ok\b'
-    while IFS= read -r failed; do
-      say "  | ... $failed:"
-      show "$WORK/src/tmp_check/log/regress_log_$failed" '^$' 40
-    done < <(sed -nE 's!^(.*/)?([^/]+)\.pl +\(Wstat.*!\2!p' "$log")
-  elif [ "$status" != 0 ]; then
-    broke tap "exit code $status" "$log"
-  fi
   # these tests kill servers on purpose, with signal 9 and no other
-  mapfile -t servers < <(find "$WORK/src/tmp_check/log" -name '*.log' 2>/dev/null)
+  mapfile -t servers < <(find "$LOGS/tap" -name '*.log')
   if crashes "${servers[@]}" | grep -v 'terminated by signal 9\b' >"$LOGS/tap.crashes"; then
-    broke tap "a server crashed" "$LOGS/tap.crashes"
+    broke tap "FAILED: a server crashed" "$LOGS/tap.crashes"
   fi
 }
 
-# storm MINUTES: the promise under random faults. It builds and installs for itself, and leaves its
-# own logs where a "no" was wrong.
-storm() {
-  local since=$SECONDS status=0 log=$LOGS/storm.log
-  # what a step may take, with the time to build it and to end it
-  LIMIT=$((60 * $1 + 900)) run_step storm env "PG_CONFIG=$PG_CONFIG" \
-    bash "$ROOT/test/storm.sh" --minutes "$1" || status=$?
-  tally storm "$((status == 0))" 1 "$since" "$(tail -n 1 "$log")"
+# tap_file FILE: runs one TAP test for tap, whose counts it adds to, and leaves none of its servers.
+tap_file() {
+  local name since=$SECONDS status=0 log result=ok
+  name=$(basename "$1" .pl)
+  log=$LOGS/tap.$name.log
+  printf '%-12s %s: ' '' "$name"
+  run_step "tap.$name" "${AS_SERVER[@]}" env "${environment[@]}" make "${MAKE_ARGS[@]}" \
+    installcheck REGRESS= ISOLATION= "PROVE_TESTS=$1" || status=$?
+  if [ "$status" != 0 ]; then
+    result=$(failure "exit code $status")
+  elif grep -qE '\.pl \.+ skipped\b' "$log"; then
+    result=skipped
+    skipped=$((skipped + 1))
+  else
+    passed=$((passed + 1))
+  fi
+  say "$result ($((SECONDS - since)) s)"
+  stop_servers "$WORK/src/tmp_check"
+  find "$WORK/src/tmp_check/log" -type f -exec mv -t "$LOGS/tap" {} + 2>/dev/null || true
+  [ "$status" != 0 ] || return 0
+  show "$log" '^(make: |echo |$)'
+  [ ! -e "$LOGS/tap/regress_log_$name" ] || show "$LOGS/tap/regress_log_$name" '^$' 40
+}
+
+# script_suite NAME SECONDS COMMAND...: one test that is a script; its last line is the result. A
+# further suite of the kind (a linter) is a line of this in main, with what it needs in prepare.
+script_suite() {
+  local name=$1 LIMIT=$2 since=$SECONDS status=0 log=$LOGS/$1.log note
+  shift 2
+  run_step "$name" "$@" || status=$?
+  note=$(tail -n 1 "$log")
+  [ "$TIMED_OUT" = 0 ] || note=$(failure '')
+  tally "$name" "$((status == 0))" 1 "$since" "$note"
   [ "$status" = 0 ] || show "$log" '' 60
 }
 
@@ -241,6 +239,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char *, unsigned long) { re
 CODE
 }
 
+# Installs what is missing, and copies the source.
 prepare() {
   choose_postgres
   need_build_tools
@@ -260,39 +259,62 @@ prepare() {
   prepare_source
 }
 
+# Builds and installs the extension; fails where that fails.
 extension() {
   local since=$SECONDS
   build_extension all COPT=-Werror ||
-    { broke extension "does not build" "$LOGS/build.log"; return 1; }
+    { broke extension "$(failure "does not build")" "$LOGS/build.log"; return 1; }
   install_extension ||
-    { broke extension "cannot be installed" "$LOGS/install.log"; return 1; }
+    { broke extension "FAILED: cannot be installed" "$LOGS/install.log"; return 1; }
   report extension "built and installed ($((SECONDS - since)) s)"
 }
 
+# Every suite that takes a server.
+server_suites() {
+  server_suite regress REGRESS regression.diffs
+  server_suite isolation ISOLATION output_iso/regression.diffs
+  tap
+  [ "$ALL" = 1 ] || return 0
+  LOCALE=(--no-locale)
+  server_suite regress_c REGRESS regression.diffs
+  server_suite isolation_c ISOLATION output_iso/regression.diffs
+}
+
+# Reads the command line.
+read_options() {
+  local limit=
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --all) ALL=1 LIMIT=3600 ;;
+      --limit)
+        [[ ${2:-} =~ ^[1-9][0-9]*$ ]] || { usage >&2; exit 2; }
+        limit=$2
+        shift
+        ;;
+      -h | --help) usage; exit ;;
+      *) usage >&2; exit 2 ;;
+    esac
+    shift
+  done
+  LIMIT=${limit:-$LIMIT}
+}
+
 main() {
-  case ${1:-} in
-    '') ;;
-    --all) ALL=1 LIMIT=3600 ;;
-    -h | --help) usage; return ;;
-    *) usage >&2; return 2 ;;
-  esac
-  trap finish EXIT
-  trap 'exit 129' HUP
-  trap 'exit 130' INT
-  trap 'exit 143' TERM
-  make_work
+  read_options "$@"
+  end_with sum_up
+  make_work /tmp
   prepare
   report postgresql "$("$PG_CONFIG" --version)"
-  unit unit -DBLOOM_WERROR=ON
-  fuzz "$([ "$ALL" = 1 ] && echo 600 || echo 10)"
-  if extension; then
-    server_suite regress REGRESS regression.diffs
-    server_suite isolation ISOLATION output_iso/regression.diffs
-    tap
-  fi
+  core_suite unit -DBLOOM_WERROR=ON
+  # what breaks a fuzzer is kept with the logs
+  core_suite fuzz -DCMAKE_CXX_COMPILER=clang++ -DBLOOM_FUZZ=ON -DBLOOM_TESTS=OFF \
+    -DBLOOM_BENCHMARKS=OFF "-DBLOOM_FUZZ_SECONDS=$((ALL ? 600 : 10))" "-DBLOOM_FUZZ_ARTIFACTS=$LOGS"
+  if extension; then server_suites; fi
   if [ "$ALL" = 1 ]; then
-    unit sanitizers -DBLOOM_SANITIZE=ON -DBLOOM_BENCHMARKS=OFF
-    storm 10
+    core_suite sanitizers -DBLOOM_SANITIZE=ON -DBLOOM_BENCHMARKS=OFF
+    # with the time to build it and to end it; it installs for itself, and leaves its own logs where
+    # a "no" was wrong
+    script_suite storm 1500 env "PG_CONFIG=$PG_CONFIG" bash "$ROOT/test/storm.sh" --minutes 10
   fi
   FINISHED=1
 }

@@ -1,8 +1,8 @@
 #!/bin/bash
 # The promise under random faults. See usage.
 set -euo pipefail
-# shellcheck source=test/lib.sh
-source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=tools/cluster.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../tools/cluster.sh"
 
 usage() {
   cat <<'TEXT'
@@ -26,25 +26,18 @@ TEXT
 }
 
 MINUTES=10
-LIMIT=900    # a machine that is busy with other things builds slowly
 SEED=
 WITHOUT=()  # kinds of faults that cannot be had here
 
-finish() {
-  local status=$?
-  trap - EXIT
-  trap '' HUP INT TERM
-  set +e
-  stop_all
-  cd /
+# An end, for end_with: where it failed by itself, the servers' logs and the record stay.
+keep_record() {
   # from 129 on: a signal
-  if [ "$status" = 0 ] || [ "$status" -ge 129 ]; then
+  if [ "$1" = 0 ] || [ "$1" -ge 129 ]; then
     remove_work
   elif [ -n "$WORK" ]; then
-    find "$WORK" -mindepth 1 -maxdepth 1 ! -path "$LOGS" ! -path "$WORK/record" \
-      -exec rm -rf --one-file-system {} +
+    keep_only "$LOGS" "$WORK/record"
   fi
-  exit "$status"
+  return "$1"
 }
 
 # Sets WITHOUT, and installs what is missing.
@@ -63,14 +56,15 @@ prepare() {
   prepare_source
 }
 
+# Whether the PostgreSQL that was chosen has pg_repack.
 has_repack() {
   [ -x "$("$PG_CONFIG" --bindir)/pg_repack" ] &&
     [ -e "$("$PG_CONFIG" --sharedir)/extension/pg_repack.control" ]
 }
 
-# Runs the storm in the background, as run_step does, and shows what it says. Small file systems are
+# Runs the storm and shows what it says. Small file systems are
 # mounted in a name space of its own, and are gone with its last process.
-storm() {
+run_storm() {
   local status=0 command=("${AS_SERVER[@]}" perl "$WORK/src/test/storm/driver.pl" "$WORK")
   # shellcheck disable=SC2016
   local mount='
@@ -90,11 +84,9 @@ storm() {
     WITHOUT+=("full disk")
     say "without a full disk: only root can mount a small file system"
   fi
-  timeout -k 30 "$((60 * MINUTES + 600))" "${command[@]}" "$MINUTES" "$SEED" "${WITHOUT[@]}" \
-    </dev/null 2>"$LOGS/driver.log" &
-  CHILD=$!
-  wait "$CHILD" || status=$?
-  CHILD=
+  run_limited "$((60 * MINUTES + 600))" "${command[@]}" "$MINUTES" "$SEED" "${WITHOUT[@]}" \
+    2>"$LOGS/driver.log" || status=$?
+  [ "$TIMED_OUT" = 0 ] || say "TIMED OUT after $((60 * MINUTES + 600)) s"
   [ "$status" = 0 ] || { tail -n 20 "$LOGS/driver.log"; say "logs: $LOGS; the record: $WORK/record"; }
   return "$status"
 }
@@ -111,16 +103,12 @@ main() {
   done
   [[ $MINUTES =~ ^[1-9][0-9]*$ && ${SEED:=$((RANDOM * 32768 + RANDOM))} =~ ^[0-9]+$ ]] ||
     { usage >&2; return 2; }
-  trap finish EXIT
-  trap 'exit 129' HUP
-  trap 'exit 130' INT
-  trap 'exit 143' TERM
-  make_work
+  end_with keep_record
+  make_work /tmp
   prepare
-  build_extension all || { cat "$LOGS/build.log"; die "does not build"; }
-  install_extension || { cat "$LOGS/install.log"; die "cannot be installed"; }
+  need_extension
   say "storm: seed $SEED, $MINUTES minutes"
-  storm
+  run_storm
 }
 
 main "$@"

@@ -1,5 +1,6 @@
 // The bytes of a filter value: a header of 16 bytes, then the chunks in order. They are the same on
-// every machine. This file writes the header, and validates values from outside.
+// every machine; docs/format.md describes them. This file writes the header, and validates values
+// from outside.
 #ifndef BLOOMFILTER_FORMAT_HPP
 #define BLOOMFILTER_FORMAT_HPP
 

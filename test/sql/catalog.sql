@@ -1,5 +1,6 @@
 -- What psql's \d commands and a catalogue query show a DBA.
 -- Every object has a comment.
+set client_min_messages = warning;  -- where lower folds ASCII only, a notice says so
 select pg_describe_object(classid, objid, 0) as uncommented  -- a view's row type needs none
 from pg_depend
 where refclassid = 'pg_extension'::regclass and deptype = 'e' and classid <> 'pg_type'::regclass

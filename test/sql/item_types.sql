@@ -1,7 +1,6 @@
 -- The type an item comes from makes no difference: added as one, checked as any other.
-set client_min_messages = warning;
+set client_min_messages = warning;  -- where lower folds ASCII only, a notice says so
 create extension if not exists citext;
-reset client_min_messages;
 create domain username as text check (length(value) < 64);
 select bloom_create('f', 1000, ready => true);
 create table typed (id int, t text, v varchar(20), b char(10), n name, c citext, d username);

@@ -1,4 +1,5 @@
 -- Who may do what: a check needs SELECT, an add SELECT and INSERT, settings their owner.
+set client_min_messages = warning;  -- where lower folds ASCII only, a notice says so
 create role bloom_app;
 create role bloom_reader;
 create role bloom_nobody;

@@ -1,4 +1,5 @@
 -- bloom_register: what it takes over, and what it refuses.
+set client_min_messages = warning;  -- where lower folds ASCII only, a notice says so
 create function chunk_table(name text, chunks int) returns void language plpgsql as $$
 begin
     execute format('create table %I (chunk int primary key, bits bit(8192) not null)', name);

@@ -1,4 +1,5 @@
 -- The query that a filter is loaded from: run once, only reading, in memory and beyond it.
+set client_min_messages = warning;  -- where lower folds ASCII only, a notice says so
 create table q as select 'm' || g as n from generate_series(1, 20000) g;
 create table q0 as table q;
 
@@ -31,7 +32,7 @@ select count(*) from q;
 -- Its column is text, or what the server itself makes text of without being asked; no cast function of
 -- anybody's is called, whose caller may not call it.
 create type ct as (a text);
-create function ct_text(ct, int, boolean) returns text language plpgsql as 'begin raise notice ''called with %'', $2; return $1.a; end';
+create function ct_text(ct, int, boolean) returns text language plpgsql as 'begin raise warning ''called with %'', $2; return $1.a; end';
 create cast (ct as text) with function ct_text(ct, int, boolean) as implicit;
 select bloom_create('art', 1000, source => 'select row(''x'')::ct');
 select bloom_create('art', 1000, source => 'select row(''x'')::ct::text');
@@ -46,7 +47,7 @@ drop table art;
 -- It is run once, however little memory there is and however many chunks.
 create function speak(n text) returns text language plpgsql as $$
 begin
-    if n = 'm1' then raise notice 'the source runs'; end if;
+    if n = 'm1' then raise warning 'the source runs'; end if;
     return n;
 end $$;
 set maintenance_work_mem = '1MB';
@@ -86,7 +87,7 @@ begin
     perform bloom_create('in_memory', 1e6, chunks => chunks, source => source);
     set local maintenance_work_mem = '1MB';
     perform bloom_create('spooled', 1e6, chunks => chunks, source => source);
-    raise notice '% chunks: same %, empty %', chunks, bloom_value('in_memory') = bloom_value('spooled'),
+    raise warning '% chunks: same %, empty %', chunks, bloom_value('in_memory') = bloom_value('spooled'),
         (select items = 0 from bloom_info('spooled'));
     drop table in_memory, spooled;
 end $$;

@@ -88,8 +88,8 @@ like($subscriber->safe_psql('postgres', q{select note from bloom_filters}),
 ($status, $output, $told) = $publisher->psql('postgres', q{select bloom_resume('f')});
 unlike($told, qr/WARNING/, 'but not the publisher');
 
-# Names are published, and a trigger adds them to a filter of another size: as the README has it.
-my ($feed) = slurp_file('README.md') =~ /^```sql\n(create function feed_filter.*?)^```/ms;
+# Names are published, and a trigger adds them to a filter of another size: as docs/operations.md has it.
+my ($feed) = slurp_file('docs/operations.md') =~ /^```sql\n(create function feed_filter.*?)^```/ms;
 my $users = 'create table users (username text primary key);';
 $publisher->safe_psql('postgres', $users . q{
 insert into users select 'early' || i from generate_series(1, 100) i;

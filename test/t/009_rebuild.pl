@@ -240,7 +240,7 @@ is(maybe('late2'), 't', 'keeps it');
 value(q{select bloom_add('f', 'late3')});
 $late->query_safe(q{begin; insert into users values ('late3')});
 $rebuild->query_safe(q{set default_transaction_isolation = 'repeatable read'});
-start($rebuild, qq{call bloom_rebuild('f', '$source', grace => '2 s', min_share => 0.3)});
+start($rebuild, qq{call bloom_rebuild('f', '$source', grace => '4 s', min_share => 0.3)});
 wait_for_status('rebuilding: waiting for sign-ups under way');
 $late->query_safe('commit');
 finishes('at repeatable read');
@@ -374,7 +374,7 @@ for my $phase ('opening', 'waiting for sign-ups under way', 'reading the source'
 	$rebuild = session();
 	old_filter_serves($phase, 'terminated', $phase ne 'opening');
 }
-$rebuild->query_safe(q{set statement_timeout = '1500ms'});
+$rebuild->query_safe(q{set statement_timeout = '4s'});
 hold_phase('reading the source');
 like(finish($rebuild), qr/canceling statement due to statement timeout/, 'a statement timeout');
 release_phase('reading the source');
@@ -399,7 +399,7 @@ is(denied(), '0', 'and denies nobody');
 is(value(q{select count(*) from pg_locks where locktype = 'object'}), '0', 'no lock is left');
 
 # The filter is dropped, or made anew, while it is rebuilt.
-start($rebuild, qq{call bloom_rebuild('f', '$source', grace => '2 s')});
+start($rebuild, qq{call bloom_rebuild('f', '$source', grace => '4 s')});
 wait_for_status('rebuilding: waiting for sign-ups under way');
 value(q{drop table f; select bloom_create('f', 1e6, source => 'select username from users')});
 like(finish($rebuild), qr/ERROR/, 'a filter that was dropped meanwhile');

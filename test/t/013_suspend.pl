@@ -24,8 +24,8 @@ $switch->query_safe(q{set lock_timeout = '10ms'; set client_min_messages = warni
 my $check = q{select bloom_might_contain('f', 'nobody')};
 $_->query_safe("set client_min_messages = error") for $checks, $other;
 
-# Suspends beside what is open, and looks at once; then says how long it took, which no honest
-# limit fits on every machine.
+# Suspends beside what is open, and looks at once; then says how long it took. The limit is for a slow
+# machine: what waited for a lock would fail, or never come.
 sub suspends
 {
 	my ($name) = @_;
@@ -36,7 +36,7 @@ sub suspends
 	is($checks->query_safe($check), 't', "checks answer maybe: $name");
 	my $took = time - $since;
 	note(sprintf '%.0f ms', 1000 * $took);
-	cmp_ok($took, '<', 5, "soon: $name");
+	cmp_ok($took, '<', 30, "soon: $name");
 	return;
 }
 sub resume
@@ -77,7 +77,8 @@ $resumes->query_safe('select 1');
 is($checks->query_safe($check), 'f', 'the resume came last');
 
 # A rebuild, while it waits for sign-ups, reads and swaps. It keeps the suspension, of which it
-# knows no reason.
+# knows no reason. What $other has open holds the rebuild in its phase, or else the grace does, for
+# long enough on a slow machine.
 sub beside_rebuild
 {
 	my ($phase, $grace, $source, $resumed) = @_;
@@ -102,11 +103,12 @@ sub beside_rebuild
 	return;
 }
 my $names = q{select unnest('{ada,liv,lena,rolf}'::text[])};
-my $slowly = q{select n from unnest('{ada,liv,lena,rolf}'::text[]) n, lateral (select pg_sleep(0.5 + length(n) * 0)) s};
-beside_rebuild('waiting for sign-ups under way', '2', $names, $_) for 0, 1;
-beside_rebuild('reading the source', '0', $slowly, $_) for 0, 1;
+my $held = "$names from (select pg_advisory_xact_lock_shared(1) offset 0) held";
+beside_rebuild('waiting for sign-ups under way', '5', $names, $_) for 0, 1;
 for my $resumed (0, 1)
 {
+	$other->query_safe('begin; select pg_advisory_xact_lock(1)');
+	beside_rebuild('reading the source', '0', $held, $resumed);
 	$other->query_safe("begin; $check");
 	beside_rebuild('swapping', '0', $names, $resumed);
 }

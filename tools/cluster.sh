@@ -1,6 +1,10 @@
-# What test/run.sh and demo/run.sh share: finding or installing PostgreSQL and the tools, building
-# the extension from a copy of the tree, and throwaway clusters in one temporary folder, $WORK.
+# What the scripts of test, bench and demo share: they find or install PostgreSQL and the tools, build
+# the extension from a copy of the tree, and run throwaway clusters in one temporary folder, $WORK.
 # Sourced by bash with "set -euo pipefail". Functions report failure by their exit code.
+#
+# Why not pg_virtualenv: it belongs to Debian and knows only servers under /usr/lib/postgresql, and
+# PG_CONFIG may name any other. Why not "pg_regress --temp-instance": its server ends with the
+# regression tests, and a demonstration, a benchmark or a storm needs one that goes on.
 # shellcheck shell=bash
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -8,13 +12,15 @@ OLDEST_MAJOR=15
 
 WORK=         # temporary folder: copy of the source, clusters, logs; gone at the end
 LOGS=         # its folder of logs
-LIMIT=900     # seconds that one step may take, on a machine that is slow and busy
+LIMIT=900     # seconds that one step may take: ten times what the longest takes on two free cores
+TIMED_OUT=0   # whether the last step took longer
 CHILD=        # pid of the step that runs now
 BIN=          # folder of the PostgreSQL that was chosen
 PACKAGES=()   # what is to be installed
 AS_ROOT=()    # prefix of every command that has to run as root
 AS_SERVER=()  # prefix of every command that may not run as root
 MAKE_ARGS=()  # what every make is given
+LOCALE=(--locale=C.UTF-8)  # what initdb is told of the locale
 
 # Settings of the caller's shell that would lead psql to another server, or make and the tests
 # to other options, are dropped; messages are parsed, so they come in English. Clusters that TAP
@@ -26,10 +32,13 @@ export LC_ALL=C.UTF-8 LANG=C.UTF-8
 export PATH=$PATH:/usr/sbin:/sbin
 umask 022
 
+# Prints a line.
 say() { printf '%s\n' "$*"; }
+
+# Ends the script with a word of why.
 die() { printf '%s\n' "$*" >&2; exit 1; }
 
-# Sets AS_ROOT. A prefix, not a function: what a trap prints would go where a function's output is
+# Sets AS_ROOT, or fails where the user cannot become root. A prefix, not a function: what a trap prints would go where a function's output is
 # redirected.
 become_root() {
   AS_ROOT=()
@@ -95,8 +104,13 @@ choose_postgres() {
   is_complete "$PG_CONFIG" || PACKAGES+=("postgresql-server-dev-$major")
 }
 
+# Whether there is such a program.
 has_program() { command -v "$1" >/dev/null; }
+
+# Whether perl has such a module.
 has_module() { perl "-M$1" -e1 2>/dev/null; }
+
+# Whether the compiler finds such a header, or would once it is installed.
 has_header() {
   [ -e "/usr/include/$1" ] || compgen -G "/usr/include/*/$1" >/dev/null ||
     { has_program g++ && g++ -E -x c++ -include "$1" /dev/null >/dev/null 2>&1; }
@@ -109,6 +123,7 @@ need() {
   "$@" || PACKAGES+=("$package")
 }
 
+# Adds what the extension is built with, where it is missing, to PACKAGES.
 need_build_tools() {
   need make has_program make
   need g++ has_program g++
@@ -155,34 +170,92 @@ install_packages() {
   is_complete "$PG_CONFIG" || { say "$PG_CONFIG still lacks a server or PGXS" >&2; return 1; }
 }
 
-# ---- The temporary folder
+# ---- The temporary folder, and how a script ends
 
-# A short path: the clusters' sockets are in it, and a socket's path has at most 107 characters.
+# end_with FUNCTION: from now on, whatever way the script ends, what it started is stopped, FUNCTION
+# is called with the exit code that the script would have, and what FUNCTION returns is the exit code.
+end_with() {
+  # Now, since its argument is this function's.
+  # shellcheck disable=SC2064
+  trap "finish $1" EXIT
+  # Some versions of bash skip the trap of EXIT on a signal that has none of its own.
+  trap 'exit 129' HUP
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+}
+
+# What end_with describes.
+finish() {
+  local status=$?
+  trap - EXIT
+  trap '' HUP INT TERM
+  set +e
+  stop_all
+  cd /
+  "$1" "$status"
+  exit $?
+}
+
+# An end, for end_with: nothing is left.
+leave_nothing() {
+  remove_work
+  return "$1"
+}
+
+# make_work PARENT: makes $WORK there. A short path: the clusters' sockets are in it, and a socket's
+# path has at most 107 characters.
 make_work() {
-  WORK=$(mktemp -d /tmp/bloomfilter.XXXXXX)
+  WORK=$(mktemp -d "$1/bloomfilter.XXXXXX")
   LOGS=$WORK/logs
-  mkdir "$LOGS"
+  mkdir "$LOGS" "$WORK/home" "$WORK/tmp" "$WORK/socket"
 }
 
 # Ends the step that runs and every server that was started in $WORK.
 stop_all() {
-  local pidfile
   if [ -n "$CHILD" ]; then
     # timeout hands the signal on to all that it started
     kill -TERM "$CHILD" 2>/dev/null || true
     wait "$CHILD" 2>/dev/null || true
+    end_group "$CHILD"
     CHILD=
   fi
-  [ -n "$WORK" ] && [ -n "$BIN" ] || return 0
-  while IFS= read -r pidfile; do
-    "${AS_SERVER[@]}" "$BIN/pg_ctl" -s -w -t 30 -m immediate -D "${pidfile%/*}" stop || true
-  done < <(find "$WORK" -name postmaster.pid 2>/dev/null)
+  [ -z "$WORK" ] || stop_servers "$WORK"
 }
 
+# end_group GROUP: ends the processes of a group that was told to end: those that are still there after
+# ten seconds, by force. timeout itself only waits for the first of them.
+end_group() {
+  local second
+  for ((second = 0; second < 10; second++)); do
+    kill -0 -- "-$1" 2>/dev/null || return 0
+    sleep 1
+  done
+  kill -KILL -- "-$1" 2>/dev/null || true
+}
+
+# stop_servers FOLDER: at once, every server whose data is somewhere below.
+stop_servers() {
+  local pidfile
+  [ -n "$BIN" ] || return 0
+  while IFS= read -r pidfile; do
+    "${AS_SERVER[@]}" "$BIN/pg_ctl" -s -w -t 60 -m immediate -D "${pidfile%/*}" stop || true
+  done < <(find "$1" -name postmaster.pid 2>/dev/null)
+}
+
+# keep_only FOLDER...: of what is in $WORK.
+keep_only() {
+  local folder others=()
+  for folder; do others+=(! -path "$folder"); done
+  find "$WORK" -mindepth 1 -maxdepth 1 "${others[@]}" -exec rm -rf --one-file-system {} +
+}
+
+# Removes $WORK, where there is one.
 remove_work() {
   [ -n "$WORK" ] || return 0
   rm -rf --one-file-system "$WORK"
 }
+
+# ---- Building
 
 # Tracked files and those that git does not ignore, as they are; without git or a repository,
 # all but what a build makes.
@@ -200,12 +273,9 @@ list_source() {
   fi
 }
 
-# Makes $WORK/src and decides who builds and runs servers: PostgreSQL refuses to run as root,
-# and a user other than root may not be able to read, let alone write, the source tree.
-prepare_source() {
-  local user llvm
-  mkdir -p "$WORK/src" "$WORK/home" "$WORK/tmp" "$WORK/socket"
-  list_source | tar -c -C "$ROOT" --null --no-recursion -T - | tar -x --no-same-owner -C "$WORK/src"
+# Decides who builds and runs servers, and gives that user $WORK: PostgreSQL refuses to run as root.
+choose_server_user() {
+  local user
   BIN=$("$PG_CONFIG" --bindir)
   AS_SERVER=(env "HOME=$WORK/home" "TMPDIR=$WORK/tmp" "PATH=$BIN:$PATH")
   if [ "$(id -u)" = 0 ]; then
@@ -215,7 +285,16 @@ prepare_source() {
     # not runuser, which stays between and ends a psql on Ctrl-C
     AS_SERVER=(setpriv "--reuid=$user" "--regid=$(id -g "$user")" --init-groups "${AS_SERVER[@]}")
   fi
+  # The server's user may not enter the folder that the script was started in.
   cd "$WORK" || return
+}
+
+# Makes $WORK/src: the server's user may not be able to read, let alone write, the source tree.
+prepare_source() {
+  local llvm
+  mkdir -p "$WORK/src"
+  list_source | tar -c -C "$ROOT" --null --no-recursion -T - | tar -x --no-same-owner -C "$WORK/src"
+  choose_server_user || return
   MAKE_ARGS=(-C "$WORK/src" "PG_CONFIG=$PG_CONFIG")
   # a PostgreSQL built with LLVM wants bitcode of its extensions, which only its clang can make
   # shellcheck disable=SC2016
@@ -232,20 +311,38 @@ make_value() {
     --eval "bloom-value: ; @echo $1" bloom-value
 }
 
-# run_step NAME COMMAND...: runs it with its output in a log, for at most $LIMIT seconds. In the
-# background, since bash handles a signal only when what runs in the foreground has ended.
-run_step() {
-  local log=$LOGS/$1.log rc=0
+# run_limited SECONDS COMMAND...: runs it for at most that long, and sets TIMED_OUT. In the background,
+# since bash handles a signal only when what runs in the foreground has ended.
+run_limited() {
+  local limit=$1 since=$SECONDS status=0
   shift
-  timeout -k 10 "$LIMIT" "$@" >"$log" 2>&1 </dev/null &
+  timeout -k 10 "$limit" "$@" </dev/null &
   CHILD=$!
-  wait "$CHILD" || rc=$?
+  wait "$CHILD" || status=$?
+  TIMED_OUT=0
+  # Both are also what a command may end with by itself.
+  if [[ $status = 124 || $status = 137 ]] && ((SECONDS - since >= limit)); then
+    TIMED_OUT=1
+    # timeout leads a group of its own
+    end_group "$CHILD"
+  fi
   CHILD=
-  if [ "$rc" = 124 ] || [ "$rc" = 137 ]; then say "stopped after $LIMIT seconds" >>"$log"; fi
-  return "$rc"
+  return "$status"
 }
 
-# build_extension MAKE_WORD...
+# run_step NAME COMMAND...: runs it with its output in a log, for at most $LIMIT seconds.
+run_step() {
+  local log=$LOGS/$1.log
+  shift
+  run_limited "$LIMIT" "$@" >"$log" 2>&1
+}
+
+# failure WORDS: how the last step failed: by its time, or else in these words.
+failure() {
+  if [ "$TIMED_OUT" = 1 ]; then echo "TIMED OUT after $LIMIT s"; else echo "FAILED: $1"; fi
+}
+
+# build_extension MAKE_WORD...: builds it in $WORK/src.
 build_extension() {
   run_step build "${AS_SERVER[@]}" make "${MAKE_ARGS[@]}" -j"$(nproc)" "$@"
 }
@@ -259,32 +356,35 @@ install_extension() {
   "${AS_ROOT[@]}" make "${MAKE_ARGS[@]}" install >"$LOGS/install.log" 2>&1
 }
 
-# ---- Throwaway clusters: superuser postgres, reached through a socket in $WORK and not otherwise
+# Builds and installs the extension, or ends the script with what went wrong.
+need_extension() {
+  build_extension all ||
+    { tail -n 60 "$LOGS/build.log" >&2; die "building the extension: $(failure "it does not build")"; }
+  install_extension ||
+    { cat "$LOGS/install.log" >&2; die "The extension cannot be installed."; }
+}
 
-# start_cluster NAME: in $WORK/NAME, its log in $LOGS/NAME.server.log. One at a time.
+# ---- Throwaway clusters: superuser postgres, reached through a socket in $WORK and not otherwise.
+# Authentication is "trust": only the server's own user and root may reach the socket.
+
+# start_cluster NAME SETTING...: a cluster for UTF8 in $WORK/NAME, with the settings given as
+# "name = value", and its log in $LOGS/NAME.server.log. Clients reach it. One at a time.
 start_cluster() {
-  local data=$WORK/$1 log=$LOGS/$1.server.log
-  run_step "$1.initdb" "${AS_SERVER[@]}" "$BIN/initdb" -D "$data" -U postgres -A trust -N \
-    -E UTF8 --locale=C.UTF-8 || { cat "$LOGS/$1.initdb.log"; return 1; }
-  cat >>"$data/postgresql.conf" <<CONF
-listen_addresses = ''
-port = 5432
-unix_socket_directories = '$WORK/socket'
-fsync = off
-wal_level = logical
-max_prepared_transactions = 10
-log_line_prefix = '%m [%p] %q%a '
-CONF
-  run_step "$1.start" "${AS_SERVER[@]}" "$BIN/pg_ctl" -s -w -t 60 -D "$data" -l "$log" start || {
-    cat "$LOGS/$1.start.log" "$log" || true
+  local name=$1 data=$WORK/$1 log=$LOGS/$1.server.log
+  shift
+  run_step "$name.initdb" "${AS_SERVER[@]}" "$BIN/initdb" -D "$data" -U postgres -A trust -N \
+    -E UTF8 "${LOCALE[@]}" || { cat "$LOGS/$name.initdb.log" >&2; return 1; }
+  printf '%s\n' "listen_addresses = ''" "port = 5432" "unix_socket_directories = '$WORK/socket'" \
+    "log_line_prefix = '%m [%p] %q%a '" "$@" >>"$data/postgresql.conf"
+  run_step "$name.start" "${AS_SERVER[@]}" "$BIN/pg_ctl" -s -w -t 300 -D "$data" -l "$log" start || {
+    cat "$LOGS/$name.start.log" "$log" >&2 || true
     return 1
   }
   export PGHOST=$WORK/socket PGPORT=5432 PGUSER=postgres PGDATABASE=postgres
 }
 
-# stop_cluster NAME [MODE]
+# stop_cluster NAME [MODE]: stops it, "fast" unless another mode is given.
 stop_cluster() {
-  local data=$WORK/$1
   unset PGHOST PGPORT PGUSER PGDATABASE
-  "${AS_SERVER[@]}" "$BIN/pg_ctl" -s -w -t 30 -m "${2:-fast}" -D "$data" stop
+  "${AS_SERVER[@]}" "$BIN/pg_ctl" -s -w -t 60 -m "${2:-fast}" -D "$WORK/$1" stop
 }
