@@ -27,8 +27,8 @@ by the user that the tests run as: /opt/pgcassert is a good place.
 
 The source comes from the distribution's archive with "apt-get source". The package lists that this
 needs lie in a temporary folder: the machine's own sources and lists stay as they are. What a build
-needs and the machine lacks is installed with apt-get, so run this as root. It takes about 10
-minutes on two cores and 400 MB.
+needs and the machine lacks is installed with apt-get, so run this as root. It takes about 3
+minutes on two cores, and 1 GB while it builds.
 
 Then:
 

@@ -26,7 +26,7 @@ Runs the checks that are named, or all of them:
   lines     no file of src has more than $MAX_LINES lines
   shell     shellcheck finds nothing in any script
   cppcheck  cppcheck $CPPCHECK_VERSION finds nothing in src and include
-  tidy      clang-tidy $CLANG_VERSION finds nothing in src and include: about 2 minutes on two cores, the
+  tidy      clang-tidy $CLANG_VERSION finds nothing in src and include: 2 to 3 minutes on two cores, the
             others take 10 seconds together. It needs the headers of the PostgreSQL that \$PG_CONFIG or
             the pg_config in the PATH names
 

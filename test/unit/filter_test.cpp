@@ -24,8 +24,8 @@ using reference::Item;
 // Of "lower" on some server.
 constexpr std::uint32_t kOtherCanary = 0x12345678;
 
-// The golden value of docs/format.md: `ada` in one chunk of 64 bits, k = 7, "none" in UTF8. Computed in
-// Python, with hashlib.
+// The golden value of docs/format.md: `ada` in one chunk of 64 bits, k = 7, "none" in UTF8.
+// Computed in Python, with hashlib.
 constexpr const char *kGolden =
     "01 07 06 00  00 00 00 01  e8 96 d1 02  00 00 00 00  08 02 00 60 00 22 04 00";
 
