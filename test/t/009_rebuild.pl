@@ -203,9 +203,11 @@ sub start_waiting_swap
 	return $node->data_dir . '/base/pgsql_tmp/' . journal();
 }
 unlink(start_waiting_swap()) or die 'no journal';
-like(($node->psql('postgres', q{select bloom_add('f', 'not kept')}))[2],
-	qr/the journal of the rebuild of Bloom filter "f" is gone/, 'an add that cannot be kept is refused')
-  unless status() =~ /broken off/;
+my $refusal = ($node->psql('postgres', q{select bloom_add('f', 'not kept')}))[2];
+# Or the rebuild saw it first, and had broken off by then.
+ok($refusal =~ /the journal of the rebuild of Bloom filter "f" is gone/
+	  || ($refusal eq '' && status() =~ /broken off/), 'an add that cannot be kept is refused')
+  or diag($refusal);
 $open->query_safe('commit');
 like(finish($rebuild), qr/entries may be missing from journal file/, 'a journal that is gone');
 is(value(q{select bloom_add('f', 'after it broke off')}), 't', 'and adds go on');
