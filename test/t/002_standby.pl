@@ -101,7 +101,7 @@ for my $call (
 # Settings reach sessions of the standby.
 on_primary(q{select bloom_suspend('f')});
 is(answer($session, q{select bloom_might_contain('f', 'ken')}), 't', 'suspended');
-like($told, qr/NOTICE:  checks of Bloom filter "f" answer maybe\nDETAIL:  It is suspended/,
+like($told, qr/NOTICE:  checks of Bloom filter "f" answer maybe\nDETAIL:  Its status is "suspended"/,
 	'with a notice');
 is(answer($old, q{select bloom_might_contain('f', 'ken')}), 't', 'in a transaction too');
 on_primary(q{select bloom_resume('f')});
@@ -131,7 +131,7 @@ on_primary(q{drop table f});
 answer($session, q{select bloom_might_contain('f', 'ada')});
 like($told, qr/ERROR:  relation "f" does not exist/, 'so is a dropped filter');
 like(error_of("select bloom_might_contain($oid, 'ada')"),
-	qr/ERROR:  42P01: there is no Bloom filter with OID $oid/, 'by its OID too');
+	qr/ERROR:  42P01: Bloom filter with OID $oid does not exist/, 'by its OID too');
 
 $session->quit;
 $standby->stop;

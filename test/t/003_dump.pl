@@ -88,7 +88,7 @@ sub resumes
 	my ($output, $notice) = told($of, $database, $answers);
 	is($output, '{t,t,t,t,t}|t', 'every check answers maybe');
 	like($notice,
-		qr/NOTICE:  .*checks of Bloom filter "f" answer maybe\nDETAIL:  It is \Q$reason\E/,
+		qr/NOTICE:  .*checks of Bloom filter "f" answer maybe\nDETAIL:  Its status is "\Q$reason\E"/,
 		'and tells why');
 	is(row($of, $database,
 			q{select bloom_add('f', 'since'), bloom_add_many('f', '{since,then}')}),

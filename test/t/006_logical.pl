@@ -75,7 +75,7 @@ ok(!$subscriber->log_contains('ERROR'), 'no error on the way');
 my ($status, $output, $told) = $subscriber->psql('postgres', q{select bloom_resume('f')});
 is($status, 0, 'a filter that is subscribed to is resumed');
 like($told, qr/WARNING:  a subscription writes to Bloom filter "f"
-DETAIL:  Unless the publisher's filter has 128 chunks and normalization "lower" too, and keeps them, /,
+DETAIL:  If the publisher's filter does not have 128 chunks and normalization "lower" at all times, /,
 	'with a warning');
 ($status, $output, $told) = $subscriber->psql('postgres', q{
 begin;

@@ -92,8 +92,8 @@ for my $format ('text', 'binary')
 		copy copied from '$file' (format $format)});
 	is(ask($node, 'postgres', q{select count(*) from kept join copied using (id, v)}), '21', "COPY, $format");
 	my %bad = (
-		q{set_byte(v::bytea, 3, 77)} => 'Its normalization is unknown',
-		q{set_byte(v::bytea, 3, 1 - get_byte(v::bytea, 3))} => 'Its canary is not one of its normalization');
+		q{set_byte(v::bytea, 3, 77)} => 'Its normalization is not known',
+		q{set_byte(v::bytea, 3, 1 - get_byte(v::bytea, 3))} => 'Its canary does not belong to its normalization');
 	while (my ($bytes, $reason) = each %bad)
 	{
 		ask($node, 'postgres', qq{copy (select id, $bytes from kept where id = 3) to '$file.bad' (format $format)});

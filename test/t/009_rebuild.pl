@@ -167,7 +167,7 @@ like(($node->psql('postgres', q{select bloom_merge('f', bloom_agg_chunks('by val
 from bloom_filters group by chunks}))[2],
 	qr/cannot merge into Bloom filter "f" while it is being rebuilt/, 'so is a merge');
 like(($node->psql('postgres', qq{call bloom_rebuild('f', '$source')}))[2],
-	qr/is being rebuilt already/, 'and a second rebuild');
+	qr/is already being rebuilt/, 'and a second rebuild');
 let_go();
 # It cannot swap as long as they are open, and what it did so far is not in the way.
 wait_for_status('rebuilding: swapping');
@@ -205,7 +205,7 @@ sub start_waiting_swap
 unlink(start_waiting_swap()) or die 'no journal';
 my $refusal = ($node->psql('postgres', q{select bloom_add('f', 'not kept')}))[2];
 # Or the rebuild saw it first, and had broken off by then.
-ok($refusal =~ /the journal of the rebuild of Bloom filter "f" is gone/
+ok($refusal =~ /the rebuild journal of Bloom filter "f" does not exist/
 	  || ($refusal eq '' && status() =~ /broken off/), 'an add that cannot be kept is refused')
   or diag($refusal);
 $open->query_safe('commit');
@@ -404,7 +404,7 @@ is(value(q{select count(*) from pg_locks where locktype = 'object'}), '0', 'no l
 start($rebuild, qq{call bloom_rebuild('f', '$source', grace => '4 s')});
 wait_for_status('rebuilding: waiting for sign-ups under way');
 value(q{drop table f; select bloom_create('f', 1e6, source => 'select username from users')});
-like(finish($rebuild), qr/ERROR/, 'a filter that was dropped meanwhile');
+like(finish($rebuild), qr/ERROR:  the Bloom filter was dropped during its rebuild/, 'a filter that was dropped meanwhile');
 is(status(), 'ready', 'does not harm its successor');
 is(leftovers(), '0', 'and leaves nothing');
 
@@ -427,7 +427,7 @@ $node->command_ok(
 		$node->connstr('postgres') ], "checks and adds while a reader holds the filter for $seconds s");
 like(status(), qr/rebuilding: swapping/, 'the swap still tries');
 $reader->query_safe('commit');
-like(finishes('and is done when the reader ends'), qr/waiting for process \d+, which holds Bloom filter "f"/, 'it told whom it waited for');
+like(finishes('and is done when the reader ends'), qr/rebuild of Bloom filter "f" is waiting for process \d+/, 'it told whom it waited for');
 my $log = substr(slurp_file($node->logfile), $log_start);
 unlike($log, qr/still waiting for (AccessShare|RowExclusive)Lock on relation/, 'nobody waited for long');
 $reader->quit;

@@ -138,7 +138,7 @@ is( $node->safe_psql('readme', "select count((@{[join ', ', @gauges]})) from ($q
 my $source = join '', map { slurp_file($_) } glob 'src/*.cpp src/*.hpp';
 $source =~ s/"\s*\n\s*"//g;
 $source =~ s/\\"/"/g;
-for my $heading ('### Status', '#### Unusable', '### Advice', '### Note')
+for my $heading ('### Status', '#### Unusable', '### Note')
 {
 	my ($section) = $text{'docs/operations.md'} =~ /^\Q$heading\E\n(.*?)(?=^##)/ms;
 	my @rows = $section =~ /^\| (.*?) \| .*\|$/mg;

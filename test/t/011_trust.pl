@@ -164,7 +164,7 @@ is($restored->safe_psql('postgres', $state), 'suspended: restored from a backup'
 	'a restore to a point is none');
 ($status, $output, $told) = $restored->psql('postgres', $answers);
 is($output, '{t,t,t,t}', 'everything is maybe');
-like($told, qr/DETAIL:  It is suspended: restored from a backup\./, 'with a notice');
+like($told, qr/DETAIL:  Its status is "suspended: restored from a backup"\./, 'with a notice');
 # A failover of what was restored is not one of what it was restored from.
 $restored->safe_psql('postgres', q{set client_min_messages = error; select bloom_resume('f')});
 is($restored->safe_psql('postgres', $state), 'ready', 'until it is resumed');

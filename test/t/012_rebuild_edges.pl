@@ -180,7 +180,7 @@ value(q{create view names as select username from users limit 10; grant select o
 start(q{call bloom_rebuild('changed', 'table names', grace => '4 s', min_share => 0)});
 wait_for_status('changed', 'rebuilding: waiting for sign-ups under way');
 value(q{drop view names; create view names as select bloom_value('f') as taken; grant select on names to owner});
-like(finish(), qr/source of Bloom filter "changed" yields another type than before/, 'is refused');
+like(finish(), qr/source of Bloom filter "changed" returns another type than when the call began/, 'is refused');
 value('drop view names; drop table changed');
 
 # ---- A name that is taken for the shadow's

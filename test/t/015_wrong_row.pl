@@ -68,8 +68,8 @@ my $name = $node->safe_psql('postgres',
 	"select 'm' || i from generate_series(1, 100000) i where bloom_chunk('m' || i, 200) = $chunk limit 1");
 my ($status, $output, $error) = $node->psql('postgres', "select bloom_add('f', '$name')");
 is($error, qq{psql:<stdin>:1: ERROR:  index "f_pkey" of Bloom filter "f" has a wrong row for chunk 18
-DETAIL:  It leads to the row of chunk 19.
-HINT:  Take the answer as "maybe". REINDEX mends the index; if it is the table that is damaged, make the filter anew from its source.},
+DETAIL:  The index entry leads to the row of chunk 19.
+HINT:  Treat the answer as "maybe".  Run REINDEX.  If the table itself is damaged, rebuild the filter with bloom_rebuild.},
 	'nor is anything added');
 ($status, $output, $error) = $node->psql('postgres', q{select bloom_might_contain('g', 'n1')});
 like($error, qr/index "g_pkey" of Bloom filter "g" has a wrong row for chunk 127/,

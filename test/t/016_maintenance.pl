@@ -89,7 +89,7 @@ is($node->safe_psql('postgres', q{select told(status, advice) from bloom_info('f
 is($node->safe_psql('postgres', q{select count(bloom_add('f', 'kill' || i)) from generate_series(1, 300) i;
 select denied('kill', 300)}), "300\n0", 'adds and checks go on');
 my ($status, $output, $error) = $node->psql('postgres', q{call bloom_grow('f')});
-like($error, qr/Bloom filter "f" has the unfinished index "f_pkey_ccnew"\n.*\nHINT:  If it broke off: drop index public.f_pkey_ccnew/,
+like($error, qr/Bloom filter "f" has the unfinished index "f_pkey_ccnew"\n.*\nHINT:  If it has failed, run: drop index public.f_pkey_ccnew/,
 	'a rebuild does not');
 $node->safe_psql('postgres', 'drop index public.f_pkey_ccnew');
 is($node->safe_psql('postgres', q{select told(status, advice) from bloom_info('f')}), 'ready|', 'removed');
@@ -111,7 +111,7 @@ for my $call (q{select bloom_add('f', 'kill1')}, q{select bloom_add_many('f', '{
 	q{select bloom_merge('f', bloom_agg_chunks('a', 200, 'lower'))}, q{call bloom_grow('f')})
 {
 	($status, $output, $error) = $node->psql('postgres', $call);
-	like($error, qr/cannot change Bloom filter "f" while it has the trigger "a Trigger"\n.*\nHINT: .* If that broke off: drop trigger "a Trigger" on public.f/,
+	like($error, qr/cannot change Bloom filter "f" while it has the trigger "a Trigger"\n.*\nHINT: .* If that program has failed, run: drop trigger "a Trigger" on public.f/,
 		"refused: $call");
 }
 $node->safe_psql('postgres', q{drop trigger "a Trigger" on f;
