@@ -8,11 +8,11 @@ usage() {
   cat <<'TEXT'
 usage: test/run.sh [--all] [--limit SECONDS]
 
-Builds bloomfilter, installs it into PostgreSQL and runs its tests: the core's unit tests
-(CMake, GoogleTest) and fuzzers (libFuzzer, 10 seconds each), regression tests (pg_regress),
+Checks the code (tools/lint.sh), builds bloomfilter, installs it into PostgreSQL and runs its
+tests: the core's unit tests (CMake, GoogleTest) and fuzzers (libFuzzer, 10 seconds each), regression tests (pg_regress),
 isolation tests and TAP tests.
 
-  --all            the long tests too, the fuzzers for 10 minutes each, the unit tests once more under
+  --all            the long tests too, clang-tidy, the fuzzers for 10 minutes each, the unit tests once more under
                    ASan and UBSan, regression and isolation tests once more in locale C, and ten
                    minutes of test/storm.sh: up to 45 minutes instead of 5
   --limit SECONDS  what a step may take, a TAP file being one: 900, or 3600 with --all. A step that
@@ -24,7 +24,7 @@ under /usr/lib/postgresql, else Debian's. What is missing is installed with apt-
 root or as a user with sudo; the tests themselves never run as root. Servers run in a temporary
 folder and listen on a socket there; no other server is touched.
 
-The last line is "N passed, N failed": what ctest runs (GoogleTest cases, fuzzers), regression
+The last line is "N passed, N failed": the lint, what ctest runs (GoogleTest cases, fuzzers), regression
 tests, isolation specs, TAP files and the storm, one each; a step that breaks off counts as one
 failed. The exit code is 0 if something passed and nothing failed.
 TEXT
@@ -250,6 +250,10 @@ prepare() {
   need libclang-rt-dev has_fuzzer
   need perl has_program prove
   need libipc-run-perl has_module IPC::Run
+  need clang-format has_program clang-format
+  need cppcheck has_program cppcheck
+  need shellcheck has_program shellcheck
+  [ "$ALL" = 0 ] || need clang-tidy has_program clang-tidy
   if [ ${#PACKAGES[@]} -gt 0 ]; then
     local since=$SECONDS
     report packages "${PACKAGES[*]}"
@@ -305,6 +309,12 @@ main() {
   make_work /tmp
   prepare
   report postgresql "$("$PG_CONFIG" --version)"
+  # clang-tidy takes minutes, the other checks ten seconds
+  if [ "$ALL" = 1 ]; then
+    script_suite lint 1800 env "PG_CONFIG=$PG_CONFIG" bash "$ROOT/tools/lint.sh"
+  else
+    script_suite lint 300 bash "$ROOT/tools/lint.sh" format floors lines shell cppcheck
+  fi
   core_suite unit -DBLOOM_WERROR=ON
   # what breaks a fuzzer is kept with the logs
   core_suite fuzz -DCMAKE_CXX_COMPILER=clang++ -DBLOOM_FUZZ=ON -DBLOOM_TESTS=OFF \

@@ -151,7 +151,7 @@ SKIP:
 	like((told('postgres', "select v + '$asa' from kept"))[1],
 		qr/ERROR:  55000: cannot add .* to a bloomfilter value/, 'which takes ASCII only');
 	like((told('postgres', 'select v | bloom_empty(100) from kept'))[1],
-		qr/ERROR:  55000: cannot unite Bloom filters of different normalization/, 'and no other');
+		qr/ERROR:  55000: cannot combine bloomfilter values of different normalization/, 'and no other');
 
 	# ASCII is lowered otherwise.
 	change_locale('tr');
