@@ -9,12 +9,12 @@ usage() {
 usage: test/run.sh [--all] [--limit SECONDS]
 
 Checks the code (tools/lint.sh), builds bloomfilter, installs it into PostgreSQL and runs its
-tests: the core's unit tests (CMake, GoogleTest) and fuzzers (libFuzzer, 10 seconds each), regression tests (pg_regress),
-isolation tests and TAP tests.
+tests: the core's unit tests (CMake, GoogleTest) and fuzzers (libFuzzer, 10 seconds each),
+regression tests (pg_regress), isolation tests and TAP tests.
 
-  --all            the long tests too, clang-tidy, the fuzzers for 10 minutes each, the unit tests once more under
-                   ASan and UBSan, regression and isolation tests once more in locale C, and ten
-                   minutes of test/storm.sh: up to 45 minutes instead of 5
+  --all            the long tests and clang-tidy too, the fuzzers for 10 minutes each, the unit tests
+                   once more under ASan and UBSan, regression and isolation tests once more in
+                   locale C, and ten minutes of test/storm.sh: up to 45 minutes instead of 5
   --limit SECONDS  what a step may take, a TAP file being one: 900, or 3600 with --all. A step that
                    takes longer is ended and counts as failed, "TIMED OUT after SECONDS s". A slow
                    or busy machine may need more.
@@ -24,9 +24,9 @@ under /usr/lib/postgresql, else Debian's. What is missing is installed with apt-
 root or as a user with sudo; the tests themselves never run as root. Servers run in a temporary
 folder and listen on a socket there; no other server is touched.
 
-The last line is "N passed, N failed": the lint, what ctest runs (GoogleTest cases, fuzzers), regression
-tests, isolation specs, TAP files and the storm, one each; a step that breaks off counts as one
-failed. The exit code is 0 if something passed and nothing failed.
+The last line is "N passed, N failed": the lint, what ctest runs (GoogleTest cases, fuzzers),
+regression tests, isolation specs, TAP files and the storm, one each; a step that breaks off counts
+as one failed. The exit code is 0 if something passed and nothing failed.
 TEXT
 }
 
