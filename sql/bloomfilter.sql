@@ -204,7 +204,7 @@ comment on operator family bloomfilter_ops using hash is 'equality of Bloom filt
 create function bloom_fold(value bloomfilter, chunks int) returns bloomfilter
 as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 1000;
 comment on function bloom_fold(bloomfilter, int) is
-    'filter with the same members in fewer chunks, whose number divides that of value';
+    'filter with the same members in fewer chunks; their number must divide that of the value';
 
 create function bloom_value_info(value bloomfilter, out chunks int, out chunk_bits int, out k int,
     out normalization text, out canary text, out bytes bigint, out items float8, out fill float8,
@@ -290,13 +290,13 @@ create function bloom_create(filter text, capacity float8, fp_rate float8 defaul
     chunks int default null) returns regclass
 as 'MODULE_PATHNAME' language c volatile called on null input parallel unsafe;
 comment on function bloom_create(text, float8, float8, text, text, boolean, int) is
-    'makes a filter table for capacity items, loaded from the query source where one is given';
+    'makes a filter table for capacity items, and loads it if a source query is given';
 
 create function bloom_register(filter regclass, normalization text, capacity float8 default null,
     fp_rate float8 default 0.01, known text[] default null) returns void
 as 'MODULE_PATHNAME' language c volatile called on null input parallel unsafe;
 comment on function bloom_register(regclass, text, float8, float8, text[]) is
-    'makes a filter of a table of chunks made by hand; refused if it denies an item of known';
+    'makes a filter of an existing table of chunks; refuses it if it denies an item of known';
 
 create function bloom_might_contain(filter regclass, item text) returns boolean
 as 'MODULE_PATHNAME' language c stable called on null input parallel safe cost 10;
@@ -330,23 +330,23 @@ comment on function bloom_value(regclass) is 'filter table as one value';
 create function bloom_suspend(filter regclass) returns void
 as 'MODULE_PATHNAME' language c volatile called on null input parallel unsafe;
 comment on function bloom_suspend(regclass) is
-    'has every check of a filter answer maybe, until bloom_resume';
+    'makes every check of a filter answer maybe, until bloom_resume';
 
 create function bloom_resume(filter regclass, trust_failover boolean default null) returns void
 as 'MODULE_PATHNAME' language c volatile called on null input parallel unsafe;
 comment on function bloom_resume(regclass, boolean) is
-    'has a filter answer again; the caller vouches that every name is in';
+    'lets checks of a filter answer no again; the caller confirms that every name has been added';
 
 create procedure bloom_rebuild(filter regclass, source text, capacity float8 default null,
     fp_rate float8 default null, grace interval default '1 minute', min_share float8 default 0.97)
 as 'MODULE_PATHNAME' language c;
 comment on procedure bloom_rebuild(regclass, text, float8, float8, interval, float8) is
-    'makes a filter anew from the query source, beside checks and adds';
+    'rebuilds a filter from a query that returns all names, while checks and adds go on';
 
 create procedure bloom_grow(filter regclass)
 as 'MODULE_PATHNAME' language c;
 comment on procedure bloom_grow(regclass) is
-    'makes a filter twice as large without a source, beside checks and adds';
+    'doubles a filter without a source, while checks and adds go on';
 
 create function bloom_info(inout filter regclass, out status text, out advice text,
     out chunks int, out normalization text, out capacity float8, out items float8,
@@ -380,5 +380,5 @@ where guard.tgfoid operator(pg_catalog.=) 'bloom_guard()'::pg_catalog.regprocedu
   and pg_catalog.has_table_privilege(guard.tgrelid, 'select')
   and info.status is not null;
 comment on view bloom_filters is
-    'every registered filter that one may read, estimated from a sample of 256 chunks';
+    'every filter that you may read, estimated from a sample of 256 chunks';
 grant select on bloom_filters to public;
