@@ -1,4 +1,5 @@
-
+// Writes the rows of a new filter table without the executor. Nobody else can see the table yet, so
+// the rows need no locks and no versions; they are frozen at once.
 #include "pg.hpp"
 
 #include "chunk_estimate.hpp"
@@ -9,10 +10,15 @@
 
 namespace bloomfilter {
 
+// The canary is left out: a table keeps it in its settings, and no function that takes this header
+// looks at it.
 Header table_header(int32 chunks, Normalization normalization) {
   return {kTableHashes, log2_of_chunk_bits(kChunkBits), normalization, chunks, 0};
 }
 
+// Inserts the rows in the order of chunk numbers. Checks later compute where a row is from that
+// order. HEAP_INSERT_FROZEN makes the rows visible to every snapshot; SKIP_FSM keeps them from
+// filling gaps in earlier pages, which would break the order.
 void write_rows(Relation relation, const ChunkRange &range) {
   Assert(range.first >= 0 && range.count > 0);
   require_plain_columns(relation);
@@ -36,6 +42,7 @@ void write_rows(Relation relation, const ChunkRange &range) {
   CommandCounterIncrement();
 }
 
+// The sum of the estimates of the chunks: an item has all its bits in one chunk.
 float8 items_in(const ChunkRange &range) {
   float8 items = 0;
   for (int32 i = 0; i < range.count; ++i)
@@ -43,6 +50,8 @@ float8 items_in(const ChunkRange &range) {
   return items;
 }
 
+// One range of memory is used again for each part of the table, so that a filter of any size needs
+// at most max_chunks kilobytes.
 float8 write_rows_by_range(Relation relation, int32 chunks, int32 max_chunks,
                            FunctionRef<void(const ChunkRange &)> fill) {
   MemoryContext context =

@@ -18,6 +18,8 @@ const char *qualified_name(Oid relid) {
                                     get_rel_name(relid));
 }
 
+// The placeholder is one word, which require_source refuses with an example of a query. Pasted as
+// it is, the command changes nothing.
 const char *rebuild_command(Oid relid) {
   return psprintf("call bloom_rebuild(%s, '<source>')", regclass_literal(relid));
 }
@@ -26,6 +28,8 @@ const char *resume_command(Oid relid) {
   return psprintf("select bloom_resume(%s)", regclass_literal(relid));
 }
 
+// Creates a second table and drops nothing: advice that is pasted without thought must not destroy
+// a filter.
 const char *replacement_command(Oid relid) {
   const char *name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
                                                 psprintf("%s_new", get_rel_name(relid)));
@@ -33,15 +37,19 @@ const char *replacement_command(Oid relid) {
                   quote_literal_cstr(name));
 }
 
+// The caller quotes the names in `change`.
 const char *alter_command(Relation relation, const char *change) {
   return psprintf("alter table %s %s", qualified_name(RelationGetRelid(relation)), change);
 }
 
+// Who holds or waits for a lock of the table; the lock that is in the way may also be one of its
+// index.
 const char *show_lock_holders_command(Oid relid) {
   return psprintf("select pid, mode, granted from pg_locks where relation = %s::regclass",
                   regclass_literal(relid));
 }
 
+// For the owner to run: the current role lacks the privilege.
 const char *grant_command(Oid relid) {
   return psprintf("grant select on %s to %s", qualified_name(relid),
                   quote_identifier(GetUserNameFromId(GetUserId(), false)));

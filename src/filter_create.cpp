@@ -12,6 +12,7 @@
 namespace bloomfilter {
 namespace {
 
+// capacity has no default: nobody but the caller knows it.
 float8 capacity_argument(FunctionCallInfo fcinfo, int argument, const char *function) {
   if (PG_ARGISNULL(argument))
     ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
@@ -20,6 +21,8 @@ float8 capacity_argument(FunctionCallInfo fcinfo, int argument, const char *func
   return PG_GETARG_FLOAT8(argument);
 }
 
+// Given chunks are taken as they are, except below 128, where adds would wait for each other's row
+// locks. Computed ones are refused above 16 GB, so that a zero too many does not fill the disk.
 int32 table_chunks_argument(FunctionCallInfo fcinfo, int argument, float8 capacity,
                             float8 fp_rate) {
   if (PG_ARGISNULL(argument)) {
@@ -66,6 +69,8 @@ float8 load_source(Relation relation, const char *source, SourceRows rows, Oid c
   return items;
 }
 
+// Tells what may surprise: a filter that is not ready, a source without names, more items than the
+// capacity.
 void notice_outcome(const char *name, const Settings &settings, bool loaded) {
   notice_ascii_only(settings.normalization, name);
   if (settings.state == State::kLoading)

@@ -1,4 +1,5 @@
-
+// Statements that make filter tables and change their settings. They run as the caller, with the
+// caller's privileges.
 #include "pg.hpp"
 
 #include "bloomfilter/layout.hpp"
@@ -17,6 +18,8 @@ constexpr int kFillFactor = 80;
 // a rebuild.
 constexpr uint16 kSettingsLock = 0x7A00;
 
+// A lock of its own, and not one of the table: bloom_suspend must not wait for whoever holds the
+// table.
 LOCKTAG settings_tag(Oid relid) {
   LOCKTAG tag;
   SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId, relid, kSettingsLock);
@@ -35,16 +38,23 @@ void execute_sql(const char *command) {
   if (result < 0) elog(ERROR, "SPI_execute failed: %s", SPI_result_code_string(result));
 }
 
+// Taken from the function that was called, since the extension may be in any schema and the search
+// path may not have it.
 const char *extension_schema(Oid function) {
   return quote_identifier(get_namespace_name(get_func_namespace(function)));
 }
 
+// Held to the end of the transaction. Invalidation messages are read under the lock, so that the
+// settings that are read next are the last ones committed.
 void lock_settings(Oid relid) {
   const LOCKTAG tag = settings_tag(relid);
   LockAcquire(&tag, ExclusiveLock, false, false);
   AcceptInvalidationMessages();
 }
 
+// CREATE OR REPLACE TRIGGER takes ShareRowExclusiveLock, so it waits for adds under way. Both
+// triggers are set to fire always: a session with session_replication_role = replica must not slip
+// past them.
 void store_settings(Oid relid, const Settings &settings, Oid caller) {
   lock_settings(relid);
   const char *name = qualified_name(relid);
@@ -68,6 +78,8 @@ void store_settings_alone(Oid relid, const Settings &settings, Oid caller) {
   SPI_finish();
 }
 
+// Updates pg_trigger itself. The statement above would wait for every add, and an emergency switch
+// must not. Sessions learn of the change by the invalidation of the relation cache at commit.
 void overwrite_settings(Oid relid, const Settings &settings) {
   Assert(compat_lock_held_by_me(settings_tag(relid), ExclusiveLock));
   Relation catalog = table_open(TriggerRelationId, RowExclusiveLock);
@@ -95,6 +107,7 @@ void overwrite_settings(Oid relid, const Settings &settings) {
   ForceSyncCommit();
 }
 
+// ChooseRelationName, as for indexes: another table of that name is no obstacle.
 const char *work_table_name(Oid relid, const char *purpose) {
   return ChooseRelationName("bloom", psprintf("%u", relid), purpose, get_rel_namespace(relid),
                             false);
@@ -110,6 +123,7 @@ void require_owner(Oid relid) {
     aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
 }
 
+// By a scan of the catalog: it has no index that begins with the relation.
 bool is_subscribed(Oid relid) {
   Relation catalog = table_open(SubscriptionRelRelationId, AccessShareLock);
   ScanKeyData key;
@@ -122,6 +136,7 @@ bool is_subscribed(Oid relid) {
   return subscribed;
 }
 
+// A warning and no error: the two filters may well be equal, which cannot be seen from here.
 void warn_if_subscribed(Oid relid, const Settings &settings) {
   if (!is_subscribed(relid)) return;
   ereport(WARNING, (errmsg("a subscription writes to Bloom filter \"%s\"", get_rel_name(relid)),
@@ -132,6 +147,7 @@ void warn_if_subscribed(Oid relid, const Settings &settings) {
                             "them by a trigger.")));
 }
 
+// The heap access method is named, whatever default_table_access_method says.
 void make_chunk_table(const char *quoted_name, const char *options) {
   execute_sql(
       psprintf("create table %s (chunk pg_catalog.int4 not null, bits pg_catalog.bit(%d) not null) "

@@ -1,4 +1,4 @@
-
+// Triggers and indexes that another program has left on a filter table, or is using right now.
 #include "pg.hpp"
 
 #include "filter_command.hpp"
@@ -34,6 +34,7 @@ bool is_maintained(Oid relid) {
 
 }  // namespace
 
+// Raised for whoever writes. Checks only read, and go on.
 void require_no_other_trigger(Relation relation) {
   const char *name = other_trigger(relation);
   if (likely(name == nullptr)) return;
@@ -46,6 +47,8 @@ void require_no_other_trigger(Relation relation) {
                           drop_trigger_command(relation, name))));
 }
 
+// An unfinished index is no obstacle to adds, which put their entries into it as soon as it takes
+// them.
 void require_one_index(Relation relation, const Shape &shape) {
   const char *name = unfinished_index(relation, shape);
   if (name == nullptr) return;
@@ -57,6 +60,8 @@ void require_one_index(Relation relation, const Shape &shape) {
            errhint("If it has failed, run: %s", drop_index_command(relation, name))));
 }
 
+// The trigger first: it stops adds, an unfinished index stops only a rebuild. While REINDEX
+// CONCURRENTLY runs, its index is no leftover.
 Leftover find_leftover(Relation relation, const Shape &shape) {
   if (RecoveryInProgress()) return {};
   if (const char *trigger = other_trigger(relation))

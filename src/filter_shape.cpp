@@ -1,4 +1,5 @@
-
+// What a table must look like to be a filter, and whether its guards are as they were made. Reads
+// the relation cache and the catalogs, never a row of the table.
 #include "pg.hpp"
 
 #include <cstring>
@@ -24,6 +25,8 @@ bool fires_as_made(const Trigger &guard, int16 type) {
          guard.tgoldtable == nullptr && guard.tgnewtable == nullptr;
 }
 
+// The two columns may come in any order, and columns may have been dropped. A generated column or
+// one with a missing value has its bits somewhere else than in the row, so both are refused.
 Problem columns_problem(Relation relation, Shape *shape) {
   constexpr const char *kExpected =
       "Its columns are not (chunk int primary key, bits bit(8192) not null).";
@@ -65,6 +68,8 @@ enum class IndexRole {
   kOther,
 };
 
+// A primary key that is not valid or not ready counts as another index: nobody can find a row by
+// it.
 IndexRole role_of(Oid relid, AttrNumber chunk_attribute) {
   Relation index = index_open(relid, AccessShareLock);
   const FormData_pg_index *form = index->rd_index;
@@ -133,24 +138,30 @@ Problem kind_problem(Relation relation, bool guarded) {
 
 }  // namespace
 
+// For what the owner has to decide about.
 Problem unusable(const char *detail, const char *hint) {
   return {ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, detail, hint, nullptr};
 }
 
+// The hint of the error and the advice of bloom_info are the same command.
 Problem mendable(const char *detail, const char *command) {
   return {ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, detail, psprintf("Run: %s", command), command};
 }
 
+// For rows that are missing. bloom_rebuild makes them again without reading the old ones by number.
 Problem damaged(const char *detail) {
   return {ERRCODE_DATA_CORRUPTED, detail,
           "Treat the answer as \"maybe\" and rebuild the filter with bloom_rebuild.", nullptr};
 }
 
+// bloom_rebuild needs the settings, so the way out is another filter.
 Problem damaged_settings(const char *detail) {
   return {ERRCODE_DATA_CORRUPTED, detail,
           "Treat the answer as \"maybe\" and make another filter with bloom_create.", nullptr};
 }
 
+// The two messages differ by the SQLSTATE: damage is told from a table that was never, or is no
+// longer, a filter.
 void raise_problem(Relation relation, const Problem &problem) {
   const char *name = RelationGetRelationName(relation);
   ereport(ERROR, (errcode(problem.sqlstate),
@@ -166,6 +177,7 @@ bool is_guard_name(const char *name) {
   return std::strcmp(name, kGuardTrigger) == 0 || std::strcmp(name, kTruncateTrigger) == 0;
 }
 
+// By the address of its function and not by its name: a function of that name may be in any schema.
 const Trigger *find_guard(const TriggerDesc *triggers, const char *name) {
   for (int i = 0; triggers != nullptr && i < triggers->numtriggers; ++i) {
     const Trigger &trigger = triggers->triggers[i];
@@ -177,6 +189,8 @@ const Trigger *find_guard(const TriggerDesc *triggers, const char *name) {
   return nullptr;
 }
 
+// A guard that fires less often than it was made to may have let an UPDATE clear bits. Then names
+// may be missing, and the filter must not deny.
 Problem guard_problem(Relation relation, const TriggerDesc *triggers) {
   constexpr std::pair<const char *, int16> kGuards[] = {
       {kGuardTrigger,
@@ -200,6 +214,7 @@ Problem guard_problem(Relation relation, const TriggerDesc *triggers) {
   return {};
 }
 
+// Kind, columns and index, in this order, since the index check needs the column numbers.
 Problem shape_problem(Relation relation, bool guarded, Shape *shape) {
   Problem problem = kind_problem(relation, guarded);
   if (!problem) problem = columns_problem(relation, shape);
@@ -207,6 +222,7 @@ Problem shape_problem(Relation relation, bool guarded, Shape *shape) {
   return problem;
 }
 
+// Error 42809 instead of 55000: the caller gave a wrong object, no state can change that.
 void require_filter_shape(Relation relation, Shape *shape) {
   Problem problem = shape_problem(relation, false, shape);
   if (!problem) return;
@@ -214,6 +230,7 @@ void require_filter_shape(Relation relation, Shape *shape) {
   raise_problem(relation, problem);
 }
 
+// heap_form_tuple fills columns by number, dropped ones included.
 void require_plain_columns(Relation relation) {
   Shape shape;
   if (RelationGetDescr(relation)->natts == 2 && !columns_problem(relation, &shape) &&

@@ -1,4 +1,5 @@
-
+// Opening a filter: the lock, the privileges, and the settings from the backend's cache. A cache
+// entry is valid until the server invalidates the relation.
 #include "pg.hpp"
 
 #include "chunk_estimate.hpp"
@@ -29,6 +30,8 @@ Problem replaced_column_problem(const FilterTable &table) {
                   "Make another filter with bloom_create.");
 }
 
+// One look into the index instead of a count: bloom_create wrote all rows, or bloom_register
+// counted them, and the guards refuse a DELETE.
 Problem chunks_problem(Relation relation, const FilterTable &table) {
   const int32 expected = table.settings.chunks - 1;
   int32 last = -1;
@@ -50,6 +53,7 @@ Problem read_settings(Relation relation, FilterTable *table) {
   return {};
 }
 
+// From the cheapest check to the dearest. Only a filter that passes all of them is cached.
 Problem read_filter(Relation relation, FilterTable *table) {
   if (const Problem problem = read_settings(relation, table)) return problem;
   if (const Problem problem = replaced_column_problem(*table)) return problem;
@@ -84,12 +88,15 @@ FilterTable *cached_filter(Relation relation, Problem *problem) {
   return table;
 }
 
+// The settings stay where they are, for a call that is still using them under its lock.
 void forget(FilterTable *table) {
   table->valid = false;
   table->permitted_role = InvalidOid;
   ++table->changes;
 }
 
+// Called by the server at any time that it reads invalidation messages. InvalidOid means every
+// relation.
 void forget_filter(Datum, Oid relid) {
   if (OidIsValid(relid)) {
     auto *table = static_cast<FilterTable *>(hash_search(filters, &relid, HASH_FIND, nullptr));
@@ -159,6 +166,8 @@ void require_privileges(Oid relid, AclMode privileges) {
 
 }  // namespace
 
+// The lock comes before the privileges and the settings, so that both are those of the relation
+// that is read.
 OpenFilter open_filter(Oid relid, LOCKMODE lock, AclMode privileges) {
   Relation relation = require_relation(relid, lock);
   require_privileges(relid, privileges);
@@ -167,6 +176,7 @@ OpenFilter open_filter(Oid relid, LOCKMODE lock, AclMode privileges) {
   return filter;
 }
 
+// Without the checks of rows and columns: a damaged filter is what a rebuild is for.
 OpenFilter open_to_replace(Oid relid, LOCKMODE lock) {
   Relation relation = require_relation(relid, lock);
   FilterTable *table = entry_of(relid);
@@ -184,6 +194,8 @@ FilterTable *require_filter(Relation relation) {
   return table;
 }
 
+// Each step says what would be in the way before it tries, so that the caller always has a status
+// to show.
 FilterTable *try_open_filter(Oid relid, Relation *relation, Obstacle *obstacle) {
   *relation = nullptr;
   *obstacle = {"locked", show_lock_holders_command(relid)};
@@ -214,6 +226,7 @@ ChunkRow require_chunk(const OpenFilter &filter, int32 chunk, const Positions *p
   return row;
 }
 
+// By a sequential scan: it also works where the primary key is broken.
 float8 scan_items(const OpenFilter &filter) {
   float8 items = 0;
   scan_chunk_rows(filter.relation, [&](HeapTuple tuple) {
@@ -223,6 +236,8 @@ float8 scan_items(const OpenFilter &filter) {
   return items;
 }
 
+// The order matters: what the owner said comes before what is worked out from the origin. On a
+// standby the origin is the primary's, with the standby's timeline.
 const char *suspension_reason(const FilterTable &table) {
   const Settings &settings = table.settings;
   if (settings.state == State::kLoading) return "not ready: never loaded";
@@ -238,6 +253,8 @@ const char *suspension_reason(const FilterTable &table) {
   return nullptr;
 }
 
+// Privileges depend on roles, memberships and the owner of the database too, so their caches are
+// watched as well.
 void watch_relations() {
   HASHCTL control{};
   control.keysize = sizeof(Oid);

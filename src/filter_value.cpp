@@ -24,6 +24,7 @@ void require_agreement(const OpenFilter &filter) {
                   errhint("Rebuild the filter with bloom_rebuild.")));
 }
 
+// A chunk of full size in the bits of a value.
 ChunkView chunk_at(std::span<const uint8> bits, int32 chunk) {
   return bits.subspan(chunk_offset(chunk)).first<kChunkBytes>();
 }

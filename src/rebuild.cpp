@@ -35,6 +35,8 @@ struct Belongings {
 };
 constinit Belongings belongings{};
 
+// Forgets first and frees then: an error on the way must not free twice. The lock goes before the
+// file, since an add that misses the file looks at the lock.
 void put_away() {
   const Belongings ours = belongings;
   belongings = {};
@@ -48,11 +50,13 @@ void put_away_at_abort(XactEvent event, void *) {
   if (event == XACT_EVENT_ABORT) put_away();
 }
 
+// `message` is a whole sentence with one place for the name, so that it can be translated.
 void say_phase(const Rebuild &rebuild, Phase phase, const char *message) {
   enter_phase(rebuild.relid, phase);
   ereport(NOTICE, (errmsg(message, rebuild.name)));
 }
 
+// Tries for a fifth of a second and does not wait: the other rebuild may take hours.
 void take_rebuild_lock(const Rebuild &rebuild) {
   // An add that looks whether a rebuild that broke off still runs is in the way for a moment.
   for (int tries = 0; tries < 20; ++tries) {
@@ -172,6 +176,7 @@ float8 write_shadow(const Rebuild &rebuild, Shadow *shadow) {
   return items;
 }
 
+// May be called any number of times, also after a failed try to swap: it goes on where it stopped.
 int64 drain_journal(Rebuild *rebuild, const Shadow &shadow) {
   return apply_journal(shadow, rebuild->relid, belongings.journal, &rebuild->journal_read);
 }
@@ -235,6 +240,8 @@ void swap_shadow_in(Rebuild *rebuild, const Shadow &shadow, float8 items) {
                      errhint("Call bloom_resume once every name has been added.")));
 }
 
+// The whole rebuild, from top to bottom. Each step ends its own transaction. SPI_OPT_NONATOMIC lets
+// the procedure commit.
 void rebuild_filter(Rebuild *rebuild, int64 grace_milliseconds) {
   static constinit bool watches_aborts = false;
   if (!watches_aborts) RegisterXactCallback(put_away_at_abort, nullptr);
@@ -265,6 +272,7 @@ void rebuild_filter(Rebuild *rebuild, int64 grace_milliseconds) {
   SPI_finish();
 }
 
+// A day has 24 hours and a month 30 days, as in the server's comparison of intervals.
 float8 seconds_of(const Interval *interval) {
   constexpr float8 kSecondsPerDay = 86400;
   return static_cast<float8>(interval->time) / USECS_PER_SEC +

@@ -1,4 +1,5 @@
-
+// What a rebuild refuses. Each check raises an error that says what to do; none of them changes
+// anything.
 #include "pg.hpp"
 
 #include <cmath>
@@ -18,6 +19,8 @@ bool query_has_rows(const char *query) {
 
 }  // namespace
 
+// A procedure that is called from a function or inside a transaction block gets an atomic context,
+// and SPI_commit would raise an error in the middle of the work.
 void require_top_level(FunctionCallInfo fcinfo, const char *function) {
   PreventCommandDuringRecovery(function);
   const Node *context = fcinfo->context;
@@ -30,6 +33,8 @@ void require_top_level(FunctionCallInfo fcinfo, const char *function) {
                             "outside a function.")));
 }
 
+// The catalogs are asked anew before the swap, since a publication may be created while the source
+// is read. Every name is qualified: the caller chooses the search path.
 void refuse_replicated(const Rebuild &rebuild) {
   if (query_has_rows(psprintf("select from pg_catalog.pg_publication where puballtables union all "
                               "select from pg_catalog.pg_publication_rel "
@@ -50,6 +55,9 @@ void refuse_replicated(const Rebuild &rebuild) {
                             "replicate names instead of chunks.")));
 }
 
+// A filter that is not ready or suspended by hand may grow: what it lacks now, it lacks afterwards,
+// and its state says so. One that was restored or whose normalization has changed may not, because
+// growing would hide that.
 void require_growable(const OpenFilter &filter) {
   if (filter.table->agreement == Agreement::kFull && !filter.settings().canary_lost &&
       (filter.settings().state != State::kReady || suspension_reason(*filter.table) == nullptr))
@@ -62,6 +70,8 @@ void require_growable(const OpenFilter &filter) {
                   errhint("Rebuild the filter with bloom_rebuild.")));
 }
 
+// A lost shard of sixteen leaves 93.75 % of the names, so the default share of 0.97 refuses it. The
+// old count is estimated from bits too, so that both figures have the same kind of error.
 void require_enough(const Rebuild &rebuild, float8 items) {
   if (rebuild.min_share == 0) return;
   if (rebuild.rows > 0 && items >= rebuild.min_share * rebuild.old_items) return;

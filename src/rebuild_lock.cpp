@@ -1,4 +1,5 @@
-
+// How a rebuild gets its locks. Everybody who comes later queues behind a lock request that waits,
+// checks too. So a request waits for a short time only, and is repeated.
 #include "pg.hpp"
 
 #include <algorithm>
@@ -19,6 +20,7 @@ constexpr int64 kNoticeSeconds = 60;
 // go within it. On a busy machine a transaction may take long for being pushed aside.
 constexpr int kLockProbes = 6;
 
+// As SET LOCAL does: the value ends with the transaction.
 void set_locally(const char *setting, const char *value) {
   set_config_option(setting, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
 }
@@ -42,6 +44,8 @@ VirtualTransactionId *holders_of(Oid relid, LOCKMODE mode, int *count) {
   return GetLockConflicts(&tag, mode, count);
 }
 
+// Virtual transaction IDs are compared and not processes: a session that has begun another
+// transaction has let go of its locks.
 bool is_among(const VirtualTransactionId &one, const VirtualTransactionId *others, int count) {
   return std::any_of(others, others + count, [&](const VirtualTransactionId &other) {
     return VirtualTransactionIdEquals(one, other);
@@ -50,6 +54,8 @@ bool is_among(const VirtualTransactionId &one, const VirtualTransactionId *other
 
 }  // namespace
 
+// synchronous_commit is lowered for this commit alone. The wait for a standby comes after the locks
+// are gone; see wait_for_last_commit.
 void next_transaction() {
   set_locally("synchronous_commit", "local");
   SPI_commit();
@@ -57,6 +63,8 @@ void next_transaction() {
   XactReadOnly = false;
 }
 
+// Interrupts are held, as in the server's own commit: a cancel would leave the wait, not undo the
+// commit.
 void wait_for_last_commit() {
   hold_interrupts();
   SyncRepWaitForLSN(XactLastCommitEnd, true);
@@ -74,6 +82,8 @@ void pause_for(int64 milliseconds) {
   }
 }
 
+// Looks at the holders first. A request behind somebody who will not let go soon would only make
+// others wait.
 bool LockTries::attempt(LOCKMODE mode, FunctionRef<void()> work) {
   holder_ = lasting_holder();
   return holder_ == 0 && attempt_in_subtransaction(mode, work);
@@ -133,6 +143,8 @@ bool LockTries::attempt_in_subtransaction(LOCKMODE mode, FunctionRef<void()> wor
   return done;
 }
 
+// The patience grows by half each time, so that a lock under steady short transactions comes at the
+// sixth try, and nobody waits longer than a second.
 void LockTries::pause() {
   const TimestampTz now = GetCurrentTimestamp();
   if (TimestampDifferenceExceeds(began_, now, kGiveUpSeconds * 1000))

@@ -1,4 +1,5 @@
-
+// The table that a rebuild fills, and the exchange of its files with those of the filter. The
+// filter keeps its OID, and with it grants, comments, and everything that depends on it.
 #include "pg.hpp"
 
 #include <utility>
@@ -22,6 +23,7 @@ Oid primary_key_of(Oid relid) {
   return index;
 }
 
+// pg_class has 0 for the default tablespace of the database.
 Oid tablespace_of(Oid relid) {
   const Oid tablespace = get_rel_tablespace(relid);
   return OidIsValid(tablespace) ? tablespace : MyDatabaseTableSpace;
@@ -100,6 +102,7 @@ void exchange_and_tell(Oid one_relid, Oid other_relid) {
   exchange_files(one_relid, other_relid);
 }
 
+// Raised under the locks of the swap, before anything was exchanged.
 [[noreturn]] void unlike(Relation filter, const char *what) {
   ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                   errmsg("Bloom filter \"%s\" was changed during its rebuild",
@@ -125,6 +128,7 @@ bool alike(Relation one, Relation other) {
   return true;
 }
 
+// The key column, its operator family and its order decide where an entry lies in a B-tree.
 bool indexes_alike(Relation one, Relation other) {
   const FormData_pg_index *a = one->rd_index, *b = other->rd_index;
   return alike(one, other) && a->indnatts == b->indnatts && a->indnkeyatts == b->indnkeyatts &&
@@ -169,11 +173,13 @@ Shadow make_shadow(Oid filter, int32 chunks) {
   return {get_relname_relid(name, schema), chunks};
 }
 
+// After the rows: building an index over sorted rows is faster than inserting into it.
 void index_shadow(const Shadow &shadow, Oid filter) {
   execute_sql(psprintf("alter table %s add primary key (chunk) using index tablespace %s",
                        qualified_name(shadow.relid), tablespace_name_of(filter_index(filter))));
 }
 
+// Outside any cache: the shadow is no filter, and its row map lives for this call alone.
 int64 apply_journal(const Shadow &shadow, Oid filter, uint32 journal, int64 *position) {
   Relation relation = table_open(shadow.relid, RowExclusiveLock);
   RowMap map{};

@@ -1,4 +1,4 @@
-
+// How large the rebuilt filter becomes.
 #include "pg.hpp"
 
 #include <cmath>
@@ -25,6 +25,8 @@ void require_reasonable_size(const Rebuild &rebuild) {
 
 }  // namespace
 
+// Twice the items, not twice the old capacity: a filter that was far too small gets the right size
+// in one rebuild.
 void size_by_items(Rebuild *rebuild, float8 items) {
   const Settings &old = rebuild->old;
   rebuild->capacity = old.capacity;
@@ -45,6 +47,8 @@ void size_by_items(Rebuild *rebuild, float8 items) {
   require_reasonable_size(*rebuild);
 }
 
+// A given capacity or rate decides at once. Otherwise names are counted while they are read, and
+// the number of chunks stays 0 until then.
 void decide_size(Rebuild *rebuild) {
   const Settings &old = rebuild->old;
   if (rebuild->source == nullptr) {

@@ -1,4 +1,4 @@
-
+// Runs the query that a filter is loaded from, and gives its rows to a spool as they come.
 #include "pg.hpp"
 
 #include <cstring>
@@ -65,6 +65,8 @@ Column column_of(TupleDesc descriptor, Oid value_type) {
   return column;
 }
 
+// The plan may have been made anew since require_source looked: a table of the source can change
+// its column's type meanwhile.
 void start_rows(DestReceiver *receiver, int, TupleDesc descriptor) {
   auto *source = reinterpret_cast<Receiver *>(receiver);
   source->column = column_of(descriptor, source->value_type);
@@ -77,6 +79,8 @@ void start_rows(DestReceiver *receiver, int, TupleDesc descriptor) {
          errhint("Call the procedure again.")));
 }
 
+// Each row is detoasted and cast in a context of its own that is reset after it, so that a billion
+// rows take no more memory than one.
 bool receive_row(TupleTableSlot *slot, DestReceiver *receiver) {
   auto *source = reinterpret_cast<Receiver *>(receiver);
   const bool values = source->column.rows == SourceRows::kValues;
@@ -113,6 +117,7 @@ SPIPlanPtr prepare_source(const char *source) {
   return plan;
 }
 
+// SPI_is_cursor_plan has seen to it that there is exactly one.
 const CachedPlanSource *plan_source_of(SPIPlanPtr plan) {
   return static_cast<CachedPlanSource *>(linitial(SPI_plan_get_plan_sources(plan)));
 }
@@ -131,6 +136,7 @@ void require_reading(const CachedPlanSource *plan) {
   }
 }
 
+// So that an error of a table or function of the source says which filter was being loaded.
 void add_error_context(void *filter) {
   errcontext("source of Bloom filter \"%s\"", static_cast<const char *>(filter));
 }
