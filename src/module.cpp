@@ -14,8 +14,8 @@ PG_MODULE_MAGIC;
 PGDLLEXPORT void _PG_init(void);
 }
 
-// Runs once in each backend, at the first call of any function of the extension. It may read no
-// catalog: with shared_preload_libraries it runs outside a transaction, in the postmaster.
+// Runs once, when the library is loaded. With shared_preload_libraries that is in the postmaster
+// and outside a transaction, so it must not read a catalog.
 void _PG_init(void) {
   bloomfilter::watch_relations();
   bloomfilter::watch_transactions();
