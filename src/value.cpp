@@ -223,11 +223,14 @@ void require_table_chunks(const Header &header) {
   require_normalized_here(header);
 }
 
+// All fields but the canary, which means nothing to most readers.
 const char *describe_header(const Header &header) {
   return psprintf("chunks = %d of %d bits, k = %d, normalization \"%s\"", header.chunks,
                   header.chunk_bits(), header.k, normalization_name(header.normalization));
 }
 
+// `context` is the aggregate's own. The server would delete it with a read-write pointer to the
+// object, but nobody ever gets one.
 void expand_value(ExpandedValue *expanded, varlena *value, MemoryContext context) {
   EOH_init_header(&expanded->object, &kExpandedMethods, context);
   expanded->value = value;
