@@ -1,4 +1,5 @@
-
+// Reads and checks the arguments of SQL functions, and builds the rows that they return. Every
+// user's mistake gets an SQLSTATE here, and a hint if the user can correct it.
 #include "pg.hpp"
 
 #include <cmath>
@@ -7,6 +8,7 @@
 
 namespace bloomfilter {
 
+// The hint is for the application: any error of a check means that it has to ask the users table.
 void null_filter() {
   ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("Bloom filter is NULL"),
                   errhint("Treat the answer as \"maybe\".")));
@@ -18,6 +20,8 @@ void null_argument(const char *name) {
   pg_unreachable();
 }
 
+// The SQL functions that call this are not strict. A strict function would return NULL for a null
+// argument and would do nothing, and the caller would not notice.
 const char *text_argument(FunctionCallInfo fcinfo, int argument, const char *name) {
   if (PG_ARGISNULL(argument)) null_argument(name);
   return text_to_cstring(PG_GETARG_TEXT_PP(argument));
@@ -32,6 +36,8 @@ int32 chunks_argument(FunctionCallInfo fcinfo, int argument) {
   return chunks;
 }
 
+// An array of two dimensions is refused, since the answers to it would lose their order and shape.
+// An empty array has no dimension at all and is accepted.
 int deconstruct_texts(ArrayType *array, Datum **items, bool **nulls) {
   if (ARR_NDIM(array) > 1)
     ereport(ERROR, (errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
@@ -42,6 +48,8 @@ int deconstruct_texts(ArrayType *array, Datum **items, bool **nulls) {
   return count;
 }
 
+// The conditions are negated so that NaN is refused too. Both arguments are numbers, and people
+// swap them or write a percentage, so the hints name these two mistakes.
 void require_size_arguments(float8 capacity, float8 fp_rate) {
   if (!(capacity >= 1 && capacity <= kMaxCapacity) || capacity != std::floor(capacity))
     ereport(
@@ -61,6 +69,8 @@ void require_size_arguments(float8 capacity, float8 fp_rate) {
                  : errhint("A rate of 0.01 means one false \"maybe\" in a hundred checks.")));
 }
 
+// Whoever calls this has checked the ranges with require_size_arguments. A table always has k = 7,
+// so the number of chunks is all that has to be found.
 int32 table_chunks(float8 capacity, float8 fp_rate) {
   const Geometry geometry = table_geometry(capacity, fp_rate);
   if (geometry.chunks == 0)
@@ -75,15 +85,18 @@ int32 table_chunks(float8 capacity, float8 fp_rate) {
   return geometry.chunks;
 }
 
-// Rows of 1,068 bytes, six a page at fillfactor 80, and the primary key's leaves at 90 % of 20
-// bytes an entry.
+// A row takes 1,068 bytes, and six rows fill a page of 8 kB at fillfactor 80. An entry of the
+// primary key takes 20 bytes, and its leaf pages are filled to 90 %. Two pages are added for the
+// index's meta page and its root; a large index has a few inner pages more, which do not count.
 float8 table_bytes_on_disk(float8 chunks) {
   constexpr float8 kRowsPerPage = 6, kEntriesPerPage = 366;
   return (std::ceil(chunks / kRowsPerPage) + std::ceil(chunks / kEntriesPerPage) + 2) * BLCKSZ;
 }
 
 Geometry value_geometry_for(float8 capacity, float8 fp_rate) {
-  // An aggregate asks once a group, an insert once a row, and an answer takes 10 us to 1 ms.
+  // An aggregate asks once for each group, and an insert once for each row. The search takes 10 us
+  // to 1 ms. A linear look at sixteen entries costs nothing beside that, so a hash table would not
+  // help. An empty entry has capacity 0, which require_size_arguments never lets through.
   struct Remembered {
     float8 capacity, fp_rate;
     Geometry geometry;
@@ -105,6 +118,8 @@ Geometry value_geometry_for(float8 capacity, float8 fp_rate) {
   return geometry;
 }
 
+// Every function of an aggregate calls this before it touches the state. It writes into the state
+// in place. In a plain call the state would be the caller's value, maybe one in a shared buffer.
 MemoryContext aggregate_context(FunctionCallInfo fcinfo) {
   MemoryContext context;
   if (AggCheckCallContext(fcinfo, &context) == 0)
@@ -114,6 +129,8 @@ MemoryContext aggregate_context(FunctionCallInfo fcinfo) {
   return context;
 }
 
+// elog is enough here: no user can cause this. It happens only if the SQL objects that are
+// installed belong to another version of this library.
 Datum row_result(FunctionCallInfo fcinfo, std::span<Datum> values, bool *nulls) {
   TupleDesc descriptor;
   if (get_call_result_type(fcinfo, nullptr, &descriptor) != TYPEFUNC_COMPOSITE ||

@@ -1,5 +1,5 @@
-// Arguments as SQL passes them: which may be null, what their range is, and what stands for one
-// that is left out; and the two shapes in which results go back.
+// The arguments of SQL functions: which may be null, what their ranges are, and which default
+// replaces an argument that is left out. Also how results of several columns go back.
 #ifndef BLOOMFILTER_ARGUMENTS_HPP
 #define BLOOMFILTER_ARGUMENTS_HPP
 
@@ -11,47 +11,52 @@
 
 namespace bloomfilter {
 
-// What a null argument stands for: the defaults that sql/bloomfilter.sql declares.
+// The values that a null argument stands for. They equal the defaults that sql/bloomfilter.sql
+// declares.
 inline constexpr float8 kDefaultFpRate = 0.01;
 inline constexpr float8 kDefaultGraceSeconds = 60;
 inline constexpr float8 kDefaultMinShare = 0.97;
 
-// A filter that takes more than this on disk is made only where that is plainly wanted: a capacity
-// with a zero too many should not fill the disk.
+// A filter that takes more bytes than this on disk is made only if the caller asks for it
+// explicitly. A capacity with one zero too many must not fill the disk.
 inline constexpr float8 kMaxUnaskedBytes = 16.0 * 1024 * 1024 * 1024;
 
-// Raises 55000: a filter argument that is NULL is a missing filter, not an unknown answer.
+// Raises 55000. A filter argument that is NULL means that a filter is missing. Its answer must not
+// be NULL, since an application may read NULL as "no".
 [[noreturn]] void null_filter();
 
-// Raises 22004 for the argument of that name.
+// Raises 22004, and names the argument.
 [[noreturn]] void null_argument(const char *name);
 
-// Raises 22004 where the argument is null.
+// The argument as a C string. Raises 22004 if it is null.
 const char *text_argument(FunctionCallInfo fcinfo, int argument, const char *name);
 
-// A number of chunks; raises 22004 for null, 22023 below 1.
+// A number of chunks, at least 1. Raises 22004 for null, and 22023 below 1.
 int32 chunks_argument(FunctionCallInfo fcinfo, int argument);
 
-// The elements of a text array; raises 2202E unless it has at most one dimension. Returns how many.
+// Takes a text array apart, and returns the number of its elements. Raises 2202E if the array has
+// more than one dimension.
 int deconstruct_texts(ArrayType *array, Datum **items, bool **nulls);
 
-// Raises 22023 unless capacity is a whole number in range and fp_rate a rate.
+// Raises 22023 unless capacity is a whole number from 1 to kMaxCapacity, and fp_rate is at least
+// kMinFpRate and less than 1.
 void require_size_arguments(float8 capacity, float8 fp_rate);
 
-// The chunks of a filter table; raises 54000 where it would need too many.
+// The number of chunks of a filter table. Raises 54000 if it would need more than kMaxChunks.
 int32 table_chunks(float8 capacity, float8 fp_rate);
 
-// What such a table takes on disk, primary key included, before any update.
+// The bytes that such a table takes on disk with its primary key, before any update.
 float8 table_bytes_on_disk(float8 chunks);
 
-// The geometry of a filter value; raises 54000 where it would exceed 256 MiB. Remembers
-// the last sixteen.
+// The geometry of a filter value. Raises 54000 if the value would exceed 256 MiB. Both arguments
+// must have passed require_size_arguments. The last sixteen results are remembered.
 Geometry value_geometry_for(float8 capacity, float8 fp_rate);
 
-// The memory that lives as long as the aggregate's state; raises 0A000 outside an aggregate.
+// The memory context that lives as long as the aggregate's state. Raises 0A000 if the function was
+// not called by an aggregate.
 MemoryContext aggregate_context(FunctionCallInfo fcinfo);
 
-// A row of the function's declared result type, of as many columns as there are values.
+// A row of the function's declared result type. That type must have one column for each value.
 Datum row_result(FunctionCallInfo fcinfo, std::span<Datum> values, bool *nulls);
 
 }  // namespace bloomfilter

@@ -1,4 +1,5 @@
-
+// Computes the canary of a normalization, and the stamp that spares the work of computing it. Both
+// are stored in filters, so neither the characters nor their order may ever change.
 #include "pg.hpp"
 
 #include <cstring>
@@ -14,7 +15,9 @@
 namespace bloomfilter {
 namespace {
 
-// Collects characters in lines, and adds each full buffer's normalization to a digest.
+// Collects characters, one on each line, and adds the normalization of each full buffer to the
+// backend's digest. The line ends keep characters apart, so that none changes how its neighbor is
+// lowered. For the same reason the size of the buffer has no influence on the digest.
 struct CanaryDigest {
   Normalization normalization;
   char buffer[4096];
@@ -26,6 +29,7 @@ struct CanaryDigest {
     used += character.size();
     buffer[used++] = '\n';
   }
+  // No code that hashes may run between start() and finish(): there is one hasher in the backend.
   void flush() {
     CHECK_FOR_INTERRUPTS();
     char *key = normalization == Normalization::kLower ? lower_by_collation({buffer, used})
@@ -36,8 +40,8 @@ struct CanaryDigest {
   }
 };
 
-// Where lowering looks at the neighbors: final sigma, Turkish and Lithuanian dots, combining
-// marks.
+// Texts in which the lower case of a letter depends on its neighbors: final sigma, Turkish and
+// Lithuanian dots, combining marks. Single characters would not show such a change.
 constexpr const char *kContextCases[] = {"\u0391\u03a3",  "\u0391\u03a3\u0391",
                                          "\u03a3",        "\u0391\u03a3 \u0391",
                                          "\u0391\u03a3.", "\u0391\u0301\u03a3",
@@ -47,6 +51,9 @@ constexpr const char *kContextCases[] = {"\u0391\u03a3",  "\u0391\u03a3\u0391",
                                          "A\u030a",       "E\u0301",
                                          "\u212a",        "\u1e9e"};
 
+// Adds all characters beyond ASCII. A sample would be faster, but two libraries may differ at one
+// code point of 1.1 million: glibc's C.UTF-8 and ICU's root locale do, at U+0130. The encodings
+// that are skipped do not allow "lower".
 void add_other_characters(CanaryDigest &digest) {
   if (GetDatabaseEncoding() == PG_UTF8) {
     for (pg_wchar c = 0x80; c <= 0x10FFFF; ++c) {
@@ -65,6 +72,7 @@ void add_other_characters(CanaryDigest &digest) {
   digest.flush();
 }
 
+// The first 32 bits of the digest are kept. They have to show an accident, not to stop an attacker.
 uint32 make_canary(Normalization normalization, CanaryPart part) {
   if (!open_hasher().start()) hash_failed();
   CanaryDigest digest{normalization, {}, 0};
@@ -81,21 +89,24 @@ uint32 make_canary(Normalization normalization, CanaryPart part) {
   return static_cast<uint32>(result.hi >> 32);
 }
 
-// Version of what lowers text under `provider`, as far as it can be told.
+// The version of the library that lowers text for `provider`, as far as the server can know it.
 const char *provider_version(char provider, const char *locale) {
   if (provider == COLLPROVIDER_LIBC) {
 #ifdef __GLIBC__
     return gnu_get_libc_version();
 #else
-    // Not to be told: a stamp that no other backend has, so that each makes the canary itself.
+    // The version is unknown. So the stamp is one that no other backend has, and each backend has
+    // to compute the canary itself.
     return psprintf("unknown in %d", MyProcPid);
 #endif
   }
   const char *version = get_collation_actual_version(provider, locale);
-  // The tables of the built-in provider and the code around ICU are the server's.
+  // The tables of the built-in provider and the code around ICU belong to the server, so that its
+  // major version is part of the stamp.
   return psprintf("%s pg%s", version == nullptr ? "" : version, PG_MAJORVERSION);
 }
 
+// Reads the catalog and not the settings of the session: lower() follows pg_database.
 void write_stamp(char *stamp) {
   HeapTuple tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId));
   if (!HeapTupleIsValid(tuple)) elog(ERROR, "cache lookup failed for database %u", MyDatabaseId);
@@ -109,13 +120,15 @@ void write_stamp(char *stamp) {
   const char *name = is_null ? "" : TextDatumGetCString(locale);
   const int length = snprintf(stamp, kStampBytes, "%s %c %s %s", GetDatabaseEncodingName(),
                               provider, provider_version(provider, name), name);
-  // Cut short it could be equal where the whole is not: better one that no other backend has.
+  // A stamp that is cut off could equal another that differs further on. So it is replaced by one
+  // that no other backend has.
   if (length >= kStampBytes) snprintf(stamp, kStampBytes, "too long in %d", MyProcPid);
   ReleaseSysCache(tuple);
 }
 
 }  // namespace
 
+// Remembered for the life of the backend: neither the encoding nor the loaded library can change.
 uint32 server_canary(Normalization normalization, CanaryPart part) {
   struct Remembered {
     bool known;
@@ -127,6 +140,7 @@ uint32 server_canary(Normalization normalization, CanaryPart part) {
   return canary.value;
 }
 
+// With "none" only the encoding matters, and its name is the whole stamp.
 const char *server_stamp(Normalization normalization) {
   if (normalization == Normalization::kNone) return GetDatabaseEncodingName();
   static constinit char stamp[kStampBytes] = {};

@@ -1,5 +1,5 @@
-// The canary of a normalization: by it a filter tells when this server's way from an item to its
-// key is no longer the one that its names were added by.
+// The canary of a normalization. A filter keeps the canary of the server that its names were added
+// on. If this server's canary differs, an item may get another key here than it got there.
 #ifndef BLOOMFILTER_CANARY_HPP
 #define BLOOMFILTER_CANARY_HPP
 
@@ -9,16 +9,16 @@
 
 namespace bloomfilter {
 
-// The canary of this server: a digest of what the normalization makes of every ASCII character,
-// or of those, every other character of the database and the encoding's name. A filter whose
-// canaries are others was built with another lower(), and must not deny. The ASCII part is made
-// at once, the whole in 25 to 100 ms the first time a backend asks for it.
+// The canary of this server. kAscii is a digest of what the normalization makes of every ASCII
+// character. kAll adds every other character of the database and the encoding's name. A filter with
+// other canaries was built with another lower(), and must not answer "no". The ASCII part takes no
+// time. The whole takes 25 to 100 ms, the first time that a backend asks for it.
 enum class CanaryPart { kAscii = 0, kAll = 1 };
 uint32 server_canary(Normalization normalization, CanaryPart part);
 
-// Encoding, locale, provider and its version: as long as these are the same, so is the canary,
-// and it need not be made. At most kStampBytes with its terminating zero; lives as long as the
-// backend.
+// Encoding, locale, provider and its version. As long as these stay the same, the canary does too,
+// and it need not be computed. At most kStampBytes with its terminating zero; it lives as long as
+// the backend.
 inline constexpr int kStampBytes = 160;
 const char *server_stamp(Normalization normalization);
 

@@ -1,4 +1,4 @@
-// What the bits of a chunk tell: how many are set, and of how many items.
+// What can be read from the bits of a chunk: how many are set, and by how many items.
 #ifndef BLOOMFILTER_CHUNK_ESTIMATE_HPP
 #define BLOOMFILTER_CHUNK_ESTIMATE_HPP
 
@@ -11,9 +11,9 @@
 
 namespace bloomfilter {
 
-// How many bits are set. The server's pg_popcount goes byte by byte where it starts unaligned, and
-// a chunk in a tuple starts 4 mod 8: the bytes before the first aligned word are counted apart (75
-// ms a table of 131072 chunks against 103).
+// How many bits are set. The server's pg_popcount counts byte by byte if it starts at an unaligned
+// address, and in a tuple the address of a chunk is 4 modulo 8. So the bytes before the first
+// aligned word are counted apart. A table of 131072 chunks then takes 75 ms instead of 103.
 inline uint64 popcount(std::span<const uint8> bits) {
   const char *bytes = reinterpret_cast<const char *>(bits.data());
   const int size = static_cast<int>(bits.size());
@@ -22,7 +22,8 @@ inline uint64 popcount(std::span<const uint8> bits) {
   return pg_popcount(bytes, head) + pg_popcount(bytes + head, size - head);
 }
 
-// What a chunk's bits tell of what it holds. Means and sums over chunks are those of a filter.
+// Estimates from the bits of one chunk. For a whole filter, items are added up over the chunks, and
+// fill and rate are averaged.
 class ChunkEstimate {
  public:
   // Counts the bits of a chunk of any size, whose items set k bits each.
@@ -31,14 +32,14 @@ class ChunkEstimate {
         size_(static_cast<int>(bits.size()) * 8),
         k_(k) {}
 
-  // Share of bits set.
+  // The share of bits that are set, 0 to 1.
   float8 fill() const { return set_ / size_; }
 
   // About how many items were added; see estimated_items.
   float8 items() const { return estimated_items(set_, size_, k_); }
 
-  // Chance that an item that was not added finds all its bits set: fill^k. Multiplied out: std::pow
-  // takes twice as long for a k of 7.
+  // The probability that an item that was not added finds all its bits set: fill^k. It is computed
+  // by multiplication, since std::pow takes twice as long for k = 7.
   float8 fp_rate() const {
     float8 rate = fill();
     for (int i = 1; i < k_; ++i) rate *= fill();

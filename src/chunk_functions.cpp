@@ -1,5 +1,5 @@
-// Chunk level: functions, operators and aggregates over (chunk int, bits bit(8192)) rows, for
-// hand-written SQL. Normalization lower, k = 7.
+// The functions, operators and aggregates for hand-written SQL over rows (chunk int, bits
+// bit(8192)). The normalization is always lower and k is 7. They know no filter and no settings.
 #include "pg.hpp"
 
 #include "arguments.hpp"
@@ -10,14 +10,16 @@
 namespace bloomfilter {
 namespace {
 
-// The article's filter: 128 MiB for a hundred million names.
+// The size of the filter in the article "Bloom Filters in Postgres": 128 MiB for a hundred million
+// names. username_bits uses it if it is called with one argument.
 constexpr int32 kArticleChunks = 131072;
 
 Digest hash_lower(const text *item) {
   return hash_item(Normalization::kLower, text_view(item));
 }
 
-// The chunk argument of an operator: a row that an outer join did not find is a missing filter.
+// The chunk argument of an operator. Raises 55000 for NULL: an outer join that found no chunk has
+// no filter to ask, and an answer of NULL could be read as "no".
 VarBit *chunk_argument(FunctionCallInfo fcinfo, int argument) {
   if (PG_ARGISNULL(argument)) null_filter();
   return require_chunk_value(PG_GETARG_VARBIT_P(argument));
@@ -32,8 +34,8 @@ bool chunk_has(VarBit *bits, text *item) {
 
 extern "C" {
 
-// username_bits(name [, chunks int]) -> (chunk int, mask bit(8192)): the article's function, for
-// any number of chunks. Null for a null name.
+// username_bits(name [, chunks int]) -> (chunk int, mask bit(8192)): the function of the article,
+// for any number of chunks. Null for a null name.
 PG_FUNCTION_INFO_V1(username_bits);
 PGDLLEXPORT Datum username_bits(PG_FUNCTION_ARGS) {
   const int32 chunks = PG_NARGS() == 1 ? kArticleChunks : chunks_argument(fcinfo, 1);
@@ -54,8 +56,8 @@ PGDLLEXPORT Datum bloom_chunk(PG_FUNCTION_ARGS) {
   PG_RETURN_INT32(chunk_of(hash_lower(PG_GETARG_TEXT_PP(0)), chunks));
 }
 
-// bit + text -> bit(8192): a copy of the chunk with the item's bits set; the chunk itself for a
-// null item.
+// bit + text -> bit(8192): a copy of the chunk with the item's bits set. For a null item it returns
+// the chunk itself.
 PG_FUNCTION_INFO_V1(bloom_bits_add);
 PGDLLEXPORT Datum bloom_bits_add(PG_FUNCTION_ARGS) {
   VarBit *bits = chunk_argument(fcinfo, 0);
@@ -73,7 +75,7 @@ PGDLLEXPORT Datum bloom_bits_contain(PG_FUNCTION_ARGS) {
   PG_RETURN_BOOL(chunk_has(bits, PG_GETARG_TEXT_PP(1)));
 }
 
-// text <@ bit -> boolean: the commutator.
+// text <@ bit -> boolean: the same with the arguments exchanged.
 PG_FUNCTION_INFO_V1(bloom_bits_contained);
 PGDLLEXPORT Datum bloom_bits_contained(PG_FUNCTION_ARGS) {
   VarBit *bits = chunk_argument(fcinfo, 1);
@@ -81,8 +83,9 @@ PGDLLEXPORT Datum bloom_bits_contained(PG_FUNCTION_ARGS) {
   PG_RETURN_BOOL(chunk_has(bits, PG_GETARG_TEXT_PP(0)));
 }
 
-// Transition of bloom_bits_agg(item text): ORs the item's mask into the state, a chunk of the
-// aggregate's own, in place. A null item makes an empty chunk where there is none yet.
+// Transition of bloom_bits_agg(item text): sets the item's bits in the state. The state is a chunk
+// that belongs to the aggregate, so it is changed in place. A null item sets no bits, but it starts
+// the state if it is the first.
 PG_FUNCTION_INFO_V1(bloom_bits_agg_add);
 PGDLLEXPORT Datum bloom_bits_agg_add(PG_FUNCTION_ARGS) {
   MemoryContext context = aggregate_context(fcinfo);
@@ -99,13 +102,15 @@ PGDLLEXPORT Datum bloom_bits_agg_add(PG_FUNCTION_ARGS) {
   PG_RETURN_VARBIT_P(state);
 }
 
-// Transition of bloom_fp_rate(bits bit): adds (bits set / bits)^7 to a state of the server's
-// float8_accum, {count, sum, sum of squares}, whose last is not kept. Strict: skips nulls.
+// Transition of bloom_fp_rate(bits bit): adds (bits set / bits)^7 to the state. The state is that
+// of the server's float8_accum, {count, sum, sum of squares}, so that the server's functions
+// combine and finish it. The sum of squares stays 0: no average needs it. Strict, so nulls are
+// skipped.
 PG_FUNCTION_INFO_V1(bloom_fp_rate_add);
 PGDLLEXPORT Datum bloom_fp_rate_add(PG_FUNCTION_ARGS) {
   aggregate_context(fcinfo);
   ArrayType *state = PG_GETARG_ARRAYTYPE_P(0);
-  // It is written in place, and anybody may make an aggregate with another initial state.
+  // The state is written in place, and any user may create an aggregate with another initial state.
   if (ARR_NDIM(state) != 1 || ARR_DIMS(state)[0] != 3 || ARR_HASNULL(state) ||
       ARR_ELEMTYPE(state) != FLOAT8OID)
     ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),

@@ -1,4 +1,4 @@
-// A chunk as SQL passes it around: a bit(8192).
+// A chunk as an SQL value, of type bit(8192).
 #ifndef BLOOMFILTER_CHUNK_VARBIT_HPP
 #define BLOOMFILTER_CHUNK_VARBIT_HPP
 
@@ -12,8 +12,8 @@ namespace bloomfilter {
 
 inline constexpr Size kChunkValueBytes = VARBITTOTALLEN(kChunkBits);
 
-// Raises 22026 unless the bit string is a chunk; PostgreSQL forgets bit(n)'s n in a function's
-// signature.
+// Raises 22026 unless the bit string has 8,192 bits. The check is needed, since PostgreSQL ignores
+// the n of bit(n) in the signature of a function.
 inline VarBit *require_chunk_value(VarBit *bits) {
   if (VARBITLEN(bits) != kChunkBits)
     ereport(ERROR, (errcode(ERRCODE_STRING_DATA_LENGTH_MISMATCH),

@@ -1,4 +1,5 @@
-// Every difference between PostgreSQL 15, 17, 18 and 19 that this extension meets.
+// All differences between PostgreSQL 15, 17, 18 and 19 that matter to this extension. No other file
+// tests PG_VERSION_NUM.
 #ifndef BLOOMFILTER_COMPAT_HPP
 #define BLOOMFILTER_COMPAT_HPP
 
@@ -17,13 +18,13 @@ extern "C" {
 
 namespace bloomfilter {
 
-// Before PostgreSQL 16 an input function's error is always hard.
+// Before PostgreSQL 16 there are no soft errors: an input function always raises its error.
 #if PG_VERSION_NUM < 160000
 #define ereturn(context, value, ...) ereport(ERROR, __VA_ARGS__)
 #endif
 
-// As HOLD_INTERRUPTS, START_CRIT_SECTION and their ends, which increment a volatile: C++20
-// deprecates that, and clang warns of it.
+// These do the same as HOLD_INTERRUPTS, START_CRIT_SECTION and the macros that end them. The macros
+// increment a volatile variable. C++20 deprecates that, and clang warns about it.
 inline void hold_interrupts() {
   InterruptHoldoffCount = InterruptHoldoffCount + 1;
 }
@@ -39,7 +40,7 @@ inline void end_critical_section() {
   CritSectionCount = CritSectionCount - 1;
 }
 
-// byteain: false where `context` took a soft error.
+// Calls byteain. Returns false if `context` took a soft error.
 inline bool compat_byteain(char *text, [[maybe_unused]] struct Node *context, Datum *bytes) {
 #if PG_VERSION_NUM >= 160000
   return DirectInputFunctionCallSafe(byteain, text, InvalidOid, -1, context, bytes);
@@ -57,7 +58,8 @@ inline bool compat_lock_held_by_me(const LOCKTAG &tag, LOCKMODE mode) {
 #endif
 }
 
-// The process of a virtual transaction; null where it has none, being prepared or gone.
+// The process of a virtual transaction. Null if it has none, because the transaction is prepared or
+// over.
 inline const PGPROC *compat_process_of(const VirtualTransactionId &transaction) {
 #if PG_VERSION_NUM >= 170000
   return ProcNumberGetProc(transaction.procNumber);
@@ -66,7 +68,7 @@ inline const PGPROC *compat_process_of(const VirtualTransactionId &transaction) 
 #endif
 }
 
-// Exchanges how many pages two entries of pg_class say are all frozen.
+// Exchanges relallfrozen, the number of all-frozen pages, between two rows of pg_class.
 inline void compat_swap_all_frozen([[maybe_unused]] Form_pg_class one,
                                    [[maybe_unused]] Form_pg_class other) {
 #if PG_VERSION_NUM >= 180000
@@ -76,8 +78,8 @@ inline void compat_swap_all_frozen([[maybe_unused]] Form_pg_class one,
 #endif
 }
 
-// After two relations have exchanged their files: the one's is new in this subtransaction, and the
-// other has what the one had.
+// Called after two relations have exchanged their files. It tells the relation cache that the file
+// of `one` is new in this subtransaction, and that `other` now has the file that `one` had.
 inline void compat_tell_exchanged(Relation one, Relation other) {
   other->rd_createSubid = one->rd_createSubid;
 #if PG_VERSION_NUM >= 160000
@@ -143,7 +145,8 @@ inline RelFileNode compat_locator(Relation relation) {
 }
 #endif
 
-// Removes dead row versions from a pinned page, where it is worth it and nobody else has a pin.
+// Removes dead row versions from a pinned page, if that is worth the work and nobody else has a
+// pin.
 inline void compat_prune(Relation relation, Buffer buffer) {
 #if PG_VERSION_NUM >= 190000
   Buffer visibility_map = InvalidBuffer;
@@ -176,7 +179,7 @@ inline bool compat_owns_relation(Oid relid) {
 #endif
 }
 
-// The attribute of pg_database that names the locale of a provider other than libc.
+// The column of pg_database that names the locale if the provider is not libc.
 #if PG_VERSION_NUM >= 170000
 inline constexpr AttrNumber kDatabaseLocaleAttribute = Anum_pg_database_datlocale;
 #else

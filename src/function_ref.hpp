@@ -1,5 +1,5 @@
-// A callback for the time of one call. Every function of src/ that takes one takes a lambda, as a
-// template parameter where it is called once a chunk or an item, and as this where it is not.
+// A reference to a callback that is used during one call. Functions of src/ take lambdas: in hot
+// loops as a template parameter, which the compiler can inline, and as this class elsewhere.
 #ifndef BLOOMFILTER_FUNCTION_REF_HPP
 #define BLOOMFILTER_FUNCTION_REF_HPP
 
@@ -15,13 +15,14 @@ namespace bloomfilter {
 template <typename>
 class FunctionRef;
 
-// Refers to any callable, and neither copies nor owns it: two words, with no destructor, so that a
-// longjmp may pass over it. std::function allocates, and throws. The callable must outlive it.
+// Refers to any callable, and neither copies nor owns it. The callable must live longer. It is two
+// pointers without a destructor, so that a longjmp may pass over it. std::function would not do: it
+// allocates memory and throws exceptions.
 template <typename Result, typename... Arguments>
 class FunctionRef<Result(Arguments...)> {
  public:
-  // Not explicit: a lambda is to convert by itself. What keeps it from hiding the copy constructor
-  // is the requires clause.
+  // Not explicit, so that a lambda converts by itself. The requires clause keeps this from hiding
+  // the copy constructor.
   // NOLINTBEGIN(google-explicit-constructor, bugprone-forwarding-reference-overload)
   template <typename Callable>
   requires(!std::same_as<std::remove_cvref_t<Callable>, FunctionRef> &&

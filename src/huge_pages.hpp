@@ -1,4 +1,4 @@
-// Memory for the bits of a large filter.
+// Allocates the memory for the bits of a filter.
 #ifndef BLOOMFILTER_HUGE_PAGES_HPP
 #define BLOOMFILTER_HUGE_PAGES_HPP
 
@@ -12,9 +12,10 @@
 
 namespace bloomfilter {
 
-// Zeroed memory of the current context for a filter's bits, of any size. A large filter is met all
-// over, page after page, and huge pages spare the processor most of its address translation; the
-// advice has to come before the first touch. Not to be freed but with its context.
+// Zeroed memory of any size in the current context. Each access to a large filter goes to another
+// page, and huge pages spare the processor most of the address translation. The kernel takes the
+// advice only for memory that was not touched yet. The result must not be passed to pfree, since it
+// may not be the address that palloc returned; it is freed with its context.
 inline void *allocate_zeroed(Size size) {
 #ifdef MADV_HUGEPAGE
   constexpr Size kHugePage = Size{2} << 20, kWorthIt = Size{32} << 20;

@@ -1,4 +1,4 @@
-// From an item to its key, and from there to its digest.
+// From an item to its key by the filter's normalization, and from the key to its MD5 digest.
 #ifndef BLOOMFILTER_ITEM_KEY_HPP
 #define BLOOMFILTER_ITEM_KEY_HPP
 
@@ -13,8 +13,8 @@
 
 namespace bloomfilter {
 
-// The normalization of that name. Error 22023 for any other, and for one that this database's
-// encoding does not allow.
+// The normalization of that name. Raises 22023 for an unknown name, and 0A000 if the encoding of
+// this database does not allow the normalization.
 Normalization normalization_named(const char *name);
 const char *normalization_name(Normalization normalization);
 
@@ -24,14 +24,14 @@ inline std::string_view text_view(const text *item) {
 
 bool is_ascii(std::string_view item);
 
-// The item as a message shows it: its first 64 bytes, ending with a whole character.
+// The item as a message shows it: at most its first 64 bytes, cut after a whole character.
 const char *item_for_message(std::string_view item);
 
-// What lower() makes of the item in the database's default collation, in the current context.
+// The result of lower(item) in the database's default collation, in the current context.
 char *lower_by_collation(std::string_view item);
 
-// Every ASCII character but NUL, each on a line of its own: what canaries and comparisons of two
-// ways to lower begin with.
+// Every ASCII character except NUL, each on a line of its own. Canaries begin with this text, and
+// ascii_lowers_plainly compares two ways to lower it.
 struct AsciiLines {
   char bytes[2 * 127];
   AsciiLines() {
@@ -43,34 +43,35 @@ struct AsciiLines {
   std::string_view view() const { return {bytes, sizeof bytes}; }
 };
 
-// Whether the default collation lowers ASCII as C does: Turkish does not.
+// Whether the default collation lowers ASCII as C does. Turkish does not.
 bool ascii_lowers_plainly();
 
-// Whether the default collation lowers nothing but ASCII, as C does; then two cases of any other
-// letter are two names. Told from letters of several scripts, or from every byte.
+// Whether the default collation lowers only ASCII, as C does. If so, the two cases of any other
+// letter are two names. It tries letters of several scripts, or every byte of the encoding.
 bool lowers_ascii_only();
 
-// Tells by a notice where "lower" does less than its name says. Nothing for "none".
+// Sends a notice if "lower" does less than its name says. Does nothing for "none".
 void notice_ascii_only(Normalization normalization, const char *filter);
 
-// The backend's one MD5 context, open. Error 55000 where OpenSSL has no MD5.
+// The one MD5 context of the backend, opened. Raises 55000 if OpenSSL offers no MD5.
 Hasher &open_hasher();
 [[noreturn]] void hash_failed();
 
-// Writes the item's key, padded, where it is found without a copy and has at most `max_bytes`
-// bytes: nearly every name. False for others, and then the block may hold anything.
+// Writes the item's key into the block and pads it, if the key needs no call of lower() and has at
+// most `max_bytes` bytes. That is so for nearly every name. Returns false for other items; then the
+// block may hold anything.
 bool write_short_key(Normalization normalization, std::string_view item, size_t max_bytes,
                      md5::Block &block);
 
-// md5 of the item's key, with the normalization of this server today. An item may have any
-// length; error 55000 where OpenSSL has no MD5.
+// The MD5 digest of the item's key, as this server normalizes it today. An item may have any
+// length. Raises 55000 if OpenSSL offers no MD5.
 Digest hash_item(Normalization normalization, std::string_view item);
 
-// The same of many items, eight at a time: 80 ns a short ASCII name where one alone takes 190.
+// The same for many items, eight at a time: 80 ns for a short ASCII name, and 190 ns for one alone.
 void hash_items(Normalization normalization, std::span<const std::string_view> items,
                 Digest *digests);
 
-// The item's bits in a filter of any geometry.
+// The item's chunk and bit positions in a filter of any geometry.
 ItemBits hash_to_bits(const Header &header, std::string_view item);
 
 }  // namespace bloomfilter

@@ -1,3 +1,4 @@
+// What the server looks for when it loads the library: the magic block and _PG_init.
 #include "pg.hpp"
 
 #include "filter_table.hpp"
@@ -13,6 +14,8 @@ PG_MODULE_MAGIC;
 PGDLLEXPORT void _PG_init(void);
 }
 
+// Runs once, when the library is loaded. With shared_preload_libraries that is in the postmaster
+// and outside a transaction, so it must not read a catalog.
 void _PG_init(void) {
   bloomfilter::watch_relations();
   bloomfilter::watch_transactions();

@@ -1,9 +1,9 @@
-// Every server header, once, as C. Each file of src/ includes this one first.
+// All server headers, included once and as C. Each file of src/ includes this one first.
 #ifndef BLOOMFILTER_PG_HPP
 #define BLOOMFILTER_PG_HPP
 
-// Before PostgreSQL 16 this is empty, and -fvisibility=hidden would hide the SQL entry points and
-// the magic block with everything else.
+// PostgreSQL 15 defines this as nothing. Then -fvisibility=hidden would also hide the SQL functions
+// and the magic block.
 #define PGDLLEXPORT __attribute__((visibility("default")))
 
 extern "C" {

@@ -1,4 +1,5 @@
-// How large a filter has to be, and what it will do: bloom_size, bloom_expected_fp_rate.
+// The SQL functions for planning: how large a filter has to be (bloom_size), and which
+// false-positive rate it will have (bloom_expected_fp_rate). They read no table.
 #include "pg.hpp"
 
 #include <cmath>
@@ -8,7 +9,8 @@
 namespace bloomfilter {
 namespace {
 
-// Of a value stored out of line, four TOAST rows of 1,996 bytes a page.
+// The bytes that a value takes on disk. A value larger than a TOAST row is stored out of line, in
+// rows of 1,996 bytes, four to a page. Its random bits do not compress.
 float8 value_disk_bytes(float8 bytes) {
   constexpr float8 kToastRow = 1996;
   return bytes <= kToastRow ? bytes : std::ceil(std::ceil(bytes / kToastRow) / 4) * BLCKSZ;
@@ -19,7 +21,8 @@ float8 value_disk_bytes(float8 bytes) {
 extern "C" {
 
 // bloom_size(capacity float8, fp_rate float8) -> rows `table` and `value`: the smallest geometry
-// that holds capacity items at fp_rate. No row `value` where it would exceed 256 MiB.
+// that holds capacity items at fp_rate. The row `value` is left out if it would exceed 256 MiB.
+// Strict. It raises 54000 if not even a table can hold so many items.
 PG_FUNCTION_INFO_V1(bloom_size);
 PGDLLEXPORT Datum bloom_size(PG_FUNCTION_ARGS) {
   const float8 capacity = PG_GETARG_FLOAT8(0), fp_rate = PG_GETARG_FLOAT8(1);
@@ -51,8 +54,9 @@ PGDLLEXPORT Datum bloom_size(PG_FUNCTION_ARGS) {
   return Datum{0};
 }
 
-// bloom_expected_fp_rate(items float8, chunks int, k int) -> float8: of that many items in chunks
-// of 8,192 bits.
+// bloom_expected_fp_rate(items float8, chunks int, k int) -> float8: the false-positive rate of
+// that many items in chunks of 8,192 bits. Strict. The rate is that of the blocked filter, where
+// some chunks are fuller than others. The textbook formula would promise a lower one.
 PG_FUNCTION_INFO_V1(bloom_expected_fp_rate);
 PGDLLEXPORT Datum bloom_expected_fp_rate(PG_FUNCTION_ARGS) {
   const float8 items = PG_GETARG_FLOAT8(0);

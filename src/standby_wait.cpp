@@ -1,3 +1,5 @@
+// Makes the commit of a transaction wait for the synchronous standbys. A filter that trusts
+// failovers relies on it: a standby that takes over must have every name that anybody saw.
 #include "pg.hpp"
 
 #include "standby_wait.hpp"
@@ -5,22 +7,26 @@
 namespace bloomfilter {
 namespace {
 
-// Of the transaction that runs. A savepoint that is rolled back leaves it: a wait too many.
+// Whether the running transaction has to wait. Rolling back to a savepoint does not reset it. Then
+// a commit may wait without need, which is harmless.
 constinit bool must_wait = false;
 
-// The server waits for a standby only where a transaction has an ID and wrote WAL. One that found
-// everything there has neither, and stands on what another wrote, who may not have waited.
+// The server waits for a standby only if the transaction has an ID and has written WAL. An add that
+// finds all its bits has neither. But the bits may be those of another transaction whose commit did
+// not wait. So this one takes an ID and writes a record that does nothing.
 void write_something() {
   GetTopTransactionId();
   if (XactLastRecEnd != 0) return;
-  // Every record but a switch has data: a server with assertions insists.
+  // A server with assertions demands data in every record except that of a WAL switch.
   char nothing = 0;
   XLogBeginInsert();
   XLogRegisterData(&nothing, sizeof nothing);
   XLogInsert(RM_XLOG_ID, XLOG_NOOP);
 }
 
-// Whoever lowers the setting does so before: from here to the commit no user's code runs.
+// Called right before the commit, since no user's code runs after that which could lower the
+// setting again. ForceSyncCommit is not enough: it waits for this server's own disk and for no
+// standby.
 void raise_synchronous_commit() {
   if (synchronous_commit >= SYNCHRONOUS_COMMIT_REMOTE_FLUSH) return;
   set_config_option("synchronous_commit", "on", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true,
@@ -37,6 +43,7 @@ void raise_synchronous_commit() {
   pg_unreachable();
 }
 
+// The server calls it at the end of every transaction of the backend. Nearly all leave at once.
 void at_transaction_event(XactEvent event, void *) {
   if (likely(!must_wait)) return;
   switch (event) {

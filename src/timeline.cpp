@@ -1,3 +1,5 @@
+// Reads the timeline history files of the server. The server's own readTimeLineHistory is of no use
+// here: it drops the reasons of the switches, and it ends the session if a line is damaged.
 #include "pg.hpp"
 
 #include <charconv>
@@ -9,17 +11,17 @@
 namespace bloomfilter {
 namespace {
 
-// What the server writes as the reason of a switch where recovery had no target; see
-// getRecoveryStopReason.
+// The reason that the server writes for a switch of timelines if recovery had no target. It comes
+// from getRecoveryStopReason, and is not translated.
 constexpr std::string_view kNoTarget = "no recovery target specified";
 
-// A line of a timeline history file: a timeline that ended, and why.
+// One line of a timeline history file: a timeline that ended, and whether at a recovery target.
 struct Switch {
   TimeLineID ended;
   bool had_target;
 };
 
-// Reads "TIMELINE<tab>POSITION<tab>REASON". False where the line says something else.
+// Reads "TIMELINE<tab>POSITION<tab>REASON". Returns false if the line has another form.
 bool parse_switch(std::string_view line, Switch *parsed) {
   const size_t first = line.find('\t');
   if (first == std::string_view::npos) return false;
@@ -30,8 +32,8 @@ bool parse_switch(std::string_view line, Switch *parsed) {
   return error == std::errc() && end == line.data() + first;
 }
 
-// The lines of a history file without their ends; the reason of a target in time has an empty
-// one behind it. False at the end of the file.
+// Reads the next line, without its line end, into `buffer`. Returns false at the end of the file.
+// After a recovery target that is a time the server writes an empty line.
 bool read_line(FILE *file, char *buffer, int size, std::string_view *line) {
   if (fgets(buffer, size, file) == nullptr) return false;
   *line = buffer;
@@ -39,6 +41,8 @@ bool read_line(FILE *file, char *buffer, int size, std::string_view *line) {
   return true;
 }
 
+// Follows the chain of timelines from `made` to `here`. Anything unexpected gives false: then the
+// filter counts as suspended, and answers maybe where it could have said no.
 bool read_history(FILE *file, TimeLineID made, TimeLineID here) {
   char buffer[1024];
   std::string_view line;
@@ -48,13 +52,15 @@ bool read_history(FILE *file, TimeLineID made, TimeLineID here) {
     Switch one{};
     if (!parse_switch(line, &one)) return false;
     if (one.ended < made) continue;
-    // A number left out is of a timeline that began elsewhere: a primary whose adds are not here.
+    // A promotion takes the next free number. If a number is left out, another server had taken it:
+    // a primary that may have had adds that are missing here.
     if (one.ended != (expected == 0 ? made : expected) || one.had_target) return false;
     expected = one.ended + 1;
   }
   return ferror(file) == 0 && expected == here;
 }
 
+// A timeline never descends from one with a higher number, so such a pair needs no file.
 bool look_up(TimeLineID made, TimeLineID here) {
   if (made > here) return false;
   char path[MAXPGPATH];
@@ -73,7 +79,8 @@ bool came_by_failover(TimeLineID made, TimeLineID here) {
     TimeLineID made, here;
     bool failed_over;
   };
-  // Filters of a database mostly share the few timelines that they were made on.
+  // The filters of a database were made on a few timelines. So eight entries are enough, and a
+  // collision only reads the file again.
   static constinit Remembered remembered[8] = {};
   Remembered &one = remembered[made % lengthof(remembered)];
   if (unlikely(one.made != made || one.here != here)) one = {made, here, look_up(made, here)};

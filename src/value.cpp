@@ -1,4 +1,5 @@
-
+// Views, copies and checks of values of type bloomfilter, and the expanded form in which aggregates
+// return them. The SQL functions of the type are in value_functions.cpp and value_aggregate.cpp.
 #include "pg.hpp"
 
 #include <cstring>
@@ -12,6 +13,8 @@
 namespace bloomfilter {
 namespace {
 
+// The two methods of the expanded object. The server calls them to store the value or to copy it.
+// The value is flat already, so that flattening it is one copy.
 Size flat_size(ExpandedObjectHeader *object) {
   return VARSIZE(reinterpret_cast<ExpandedValue *>(object)->value);
 }
@@ -20,10 +23,12 @@ void flatten(ExpandedObjectHeader *object, void *result, Size size) {
   std::memcpy(result, reinterpret_cast<ExpandedValue *>(object)->value, size);
 }
 
+// Its address marks the expanded objects of this library, see expanded_here.
 constexpr ExpandedObjectMethods kExpandedMethods = {flat_size, flatten};
 
-// The value that one of our aggregates hands out expanded, or null. Anybody else's expanded object
-// has other things behind its header, and is for the server to flatten.
+// The value inside an expanded object that an aggregate of this library returned, else null. It
+// spares a copy of up to 256 MiB. An expanded object of another kind has other data after its
+// header, and the server has to flatten it.
 const varlena *expanded_here(Datum value) {
   if (!VARATT_IS_EXTERNAL_EXPANDED(DatumGetPointer(value))) return nullptr;
   const ExpandedObjectHeader *object = DatumGetEOHP(value);
@@ -32,7 +37,8 @@ const varlena *expanded_here(Datum value) {
              : nullptr;
 }
 
-// Raises where this server does not normalise every item as the one that built the value.
+// Raises 55000 unless this server normalizes every item as the server that built the value did. All
+// characters are compared, since rows and values that are merged can hold any item.
 void require_normalized_here(const Header &header) {
   if ((header.normalization == Normalization::kNone || ascii_lowers_plainly()) &&
       header.canary == server_canary(header.normalization, CanaryPart::kAll))
@@ -46,6 +52,7 @@ void require_normalized_here(const Header &header) {
 
 }  // namespace
 
+// A switch without a default: so the compiler warns if an error is added and has no sentence here.
 const char *format_error_detail(FormatError error) {
   switch (error) {
     case FormatError::kNone:
@@ -72,6 +79,7 @@ const char *format_error_detail(FormatError error) {
   return "";
 }
 
+// ERRCODE_DATA_CORRUPTED and not 22P03: here not the user's input is wrong but what was stored.
 [[noreturn]] void damaged_value(FormatError error) {
   ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED), errmsg("bloomfilter value is damaged"),
                   errdetail("%s", format_error_detail(error)),
@@ -79,6 +87,8 @@ const char *format_error_detail(FormatError error) {
   pg_unreachable();
 }
 
+// The value is validated again each time. That costs only a look at its header and its length, and
+// it makes sure that no offset into its bits points past its end.
 ValueView view_value(Datum value) {
   const varlena *flat = expanded_here(value);
   if (flat == nullptr) flat = PG_DETOAST_DATUM_PACKED(value);
@@ -93,6 +103,7 @@ ValueView value_argument(FunctionCallInfo fcinfo, int argument) {
   return view_value(PG_GETARG_DATUM(argument));
 }
 
+// Also turns the header of one byte that a short stored value has into one of four bytes.
 varlena *copy_value(const ValueView &view) {
   auto *copy = static_cast<varlena *>(palloc(VARHDRSZ + view.bytes.size()));
   SET_VARSIZE(copy, VARHDRSZ + view.bytes.size());
@@ -100,6 +111,8 @@ varlena *copy_value(const ValueView &view) {
   return copy;
 }
 
+// 22P03 is the error of a binary input function. The text form and the cast carry the same bytes,
+// so they give the same error.
 ValueView require_value(std::span<const uint8> bytes) {
   ValueView view{{}, bytes};
   const FormatError error = read_value(bytes, view.header);
@@ -110,6 +123,8 @@ ValueView require_value(std::span<const uint8> bytes) {
   return view;
 }
 
+// The canary of "lower" takes 25 to 100 ms, once in a backend. It is needed even if only ASCII is
+// added, since nobody knows yet what will be.
 Header new_header(const Geometry &geometry, Normalization normalization) {
   if (normalization == Normalization::kLower && !ascii_lowers_plainly())
     ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -120,7 +135,8 @@ Header new_header(const Geometry &geometry, Normalization normalization) {
   const Header header = {static_cast<uint8>(geometry.k), log2_of_chunk_bits(geometry.chunk_bits),
                          normalization, geometry.chunks,
                          server_canary(normalization, CanaryPart::kAll)};
-  // An encoding that came with a later PostgreSQL: no reader could take such a value.
+  // A later PostgreSQL may have an encoding that is not in the list. Then no reader, this server
+  // included, would accept the value.
   if (!canary_fits(normalization, header.canary))
     ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                     errmsg("bloomfilter values are not available in encoding %s",
@@ -129,6 +145,7 @@ Header new_header(const Geometry &geometry, Normalization normalization) {
   return header;
 }
 
+// palloc0 would give memory of small pages: see allocate_zeroed.
 varlena *new_value(const Header &header) {
   const Size size = VARHDRSZ + header.value_bytes();
   auto *value = static_cast<varlena *>(allocate_zeroed(size));
@@ -138,12 +155,13 @@ varlena *new_value(const Header &header) {
 }
 
 bool keeps_key(const Header &header, std::string_view item) {
-  // The canary of all characters takes up to 100 ms to make, once a backend, and of ASCII none is
-  // needed: values are built only where it is lowered plainly.
+  // For an ASCII item no canary is needed: values are built only on servers that lower A to Z to a
+  // to z. That spares a backend the 25 to 100 ms that the canary of all characters takes.
   if (is_ascii(item)) return header.normalization == Normalization::kNone || ascii_lowers_plainly();
   return header.canary == server_canary(header.normalization, CanaryPart::kAll);
 }
 
+// An add needs an error where a check can answer maybe: a lost add is a wrong "no" later.
 void require_keeps_key(const Header &header, std::string_view item) {
   if (likely(keeps_key(header, item))) return;
   ereport(
@@ -156,6 +174,9 @@ void require_keeps_key(const Header &header, std::string_view item) {
        errhint("Build the value again on this server.")));
 }
 
+// If only the canaries differ, the two headers would look the same in a message. So that case has a
+// message of its own. The canaries decide even if both filters hold only ASCII: the bits do not
+// tell which items they come from.
 void require_same_shape(const Header &one, const Header &other) {
   if (likely(one == other)) return;
   Header same_but_canary = other;
@@ -174,6 +195,9 @@ void require_same_shape(const Header &one, const Header &other) {
                           "normalization, or with the same number of chunks.")));
 }
 
+// More chunks than the filter's are fine if they are a multiple: folding then gives exactly the
+// bits that adding the items would have set. Fewer chunks would have to be copied into several, and
+// the filter would fill up with bits that no item needs.
 int32 require_mergeable(const Header &header, int32 chunks, Normalization normalization,
                         const char *filter) {
   require_table_chunks(header);
@@ -188,6 +212,7 @@ int32 require_mergeable(const Header &header, int32 chunks, Normalization normal
   return header.chunks / chunks;
 }
 
+// bloom_chunks uses it too, so that its rows can become a filter table.
 void require_table_chunks(const Header &header) {
   if (header.k != kTableHashes || header.chunk_bits() != kChunkBits)
     ereport(ERROR,
@@ -199,16 +224,21 @@ void require_table_chunks(const Header &header) {
   require_normalized_here(header);
 }
 
+// All fields but the canary, which means nothing to most readers.
 const char *describe_header(const Header &header) {
   return psprintf("chunks = %d of %d bits, k = %d, normalization \"%s\"", header.chunks,
                   header.chunk_bits(), header.k, normalization_name(header.normalization));
 }
 
+// `context` is the aggregate's own. The server would delete it with a read-write pointer to the
+// object, but nobody ever gets one.
 void expand_value(ExpandedValue *expanded, varlena *value, MemoryContext context) {
   EOH_init_header(&expanded->object, &kExpandedMethods, context);
   expanded->value = value;
 }
 
+// Returns the read-only pointer and never the read-write one. With that, the executor could give
+// the aggregate's state away or let another function change it.
 Datum expanded_result(const ExpandedValue *expanded) {
   return PointerGetDatum(std::memcpy(palloc(EXPANDED_POINTER_SIZE), expanded->object.eoh_ro_ptr,
                                      EXPANDED_POINTER_SIZE));

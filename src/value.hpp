@@ -1,5 +1,5 @@
-// The type bloomfilter: a whole filter in one value, its bytes those of format.hpp behind a varlena
-// header.
+// The type bloomfilter: a whole filter in one value. It is a varlena header, and then the bytes
+// that format.hpp describes.
 #ifndef BLOOMFILTER_VALUE_HPP
 #define BLOOMFILTER_VALUE_HPP
 
@@ -14,79 +14,86 @@
 
 namespace bloomfilter {
 
-// A value where it lies; never to be written to.
+// A read-only view of a value. The bytes may lie in a shared buffer.
 struct ValueView {
   Header header;
   std::span<const uint8> bytes;  // header and bits
   std::span<const uint8> bits() const { return bytes.subspan(kValueHeaderBytes); }
 };
 
-// The argument, whole. Raises 55000 for null, XX001 where the bytes are no value.
+// The whole argument, or the whole value of a datum, which must not be null. Raises 55000 for a
+// null argument, and XX001 if the bytes are not a valid value.
 ValueView value_argument(FunctionCallInfo fcinfo, int argument);
 ValueView view_value(Datum value);
 
-// A copy in the current context.
+// A copy of the value in the current context, which the caller may change.
 varlena *copy_value(const ValueView &view);
 
-// The bytes behind a varlena header, be it of one byte or four.
+// The bytes after a varlena header of one byte or of four.
 inline std::span<const uint8> bytes_of(const varlena *value) {
   return {reinterpret_cast<const uint8 *>(VARDATA_ANY(value)),
           static_cast<size_t>(VARSIZE_ANY_EXHDR(value))};
 }
 
-// What a validator found, as a message's detail says it.
+// What is wrong with the bytes of a value, as a sentence for the detail of a message.
 const char *format_error_detail(FormatError error);
 
-// Raises XX001. A value has been through the validator on its way in, so what is wrong now was
-// damaged since.
+// Raises XX001. Every value was validated when it entered the database, so it was damaged later.
 [[noreturn]] void damaged_value(FormatError error);
 
-// A view of bytes that have been through no validator yet: raises 22P03, naming what is wrong.
+// A view of bytes that were not validated yet. If they are not a valid value, raises 22P03 and
+// names what is wrong.
 ValueView require_value(std::span<const uint8> bytes);
 
-// The header of a value that is built now, on this server. Raises 0A000 where the database lowers
-// ASCII otherwise than others do: readers elsewhere take it for granted.
+// The header of a value that is built now on this server. Raises 0A000 if this database does not
+// lower A to Z to a to z: readers elsewhere rely on that. Also raises 0A000 in an encoding that is
+// not in the list of format.hpp.
 Header new_header(const Geometry &geometry, Normalization normalization);
 
-// A new value with all bits zero, in memory of the current context.
+// A new value with all bits zero, in the current context. It must not be passed to pfree.
 varlena *new_value(const Header &header);
 inline uint8 *value_bits(varlena *value) {
   return reinterpret_cast<uint8 *>(VARDATA(value)) + kValueHeaderBytes;
 }
 
-// Whether the item's key is on this server what it was where the value was built.
+// Whether this server makes the same key from the item as the server that built the value.
 bool keeps_key(const Header &header, std::string_view item);
 
-// Raises 55000 where it is not: the item's bits would go where no check looks elsewhere.
+// Raises 55000 if it does not. Other servers would look for the item's bits in other places.
 void require_keeps_key(const Header &header, std::string_view item);
 
-// Raises 55000, naming both, unless the two have the same geometry, k and normalization.
+// Raises 55000 unless the two headers are equal in geometry, k, normalization and canary. The
+// message describes both.
 void require_same_shape(const Header &one, const Header &other);
 
-// Raises 55000 unless the value's chunks can be a filter table's: k = 7, full size, and this
-// server's normalization that of the one that built the value.
+// Raises 55000 unless the chunks of the value can be rows of a filter table. That needs k = 7,
+// chunks of 8,192 bits, and a normalization that does on this server what it did where the value
+// was built.
 void require_table_chunks(const Header &header);
 
-// The same, and unless the value can be folded into that many chunks of that normalization, of the
-// filter by this name. Returns how many of its chunks go to one.
+// Does what require_table_chunks does. Also raises 55000 unless the value has the same
+// normalization as the filter of this name, and can be folded to its number of chunks. Returns how
+// many chunks of the value become one chunk of the filter.
 int32 require_mergeable(const Header &header, int32 chunks, Normalization normalization,
                         const char *filter);
 
-// In the current context: "chunks = 131072 of 8192 bits, k = 7, normalization "lower"".
+// For messages, for instance: chunks = 131072 of 8192 bits, k = 7, normalization "lower". The
+// string lies in the current context.
 const char *describe_header(const Header &header);
 
-// A value that an aggregate is still the owner of: handed out read-only, and copied only where the
-// executor stores it. PostgreSQL 15 would copy an ordinary result at once, and a filter is large.
+// A value that still belongs to an aggregate. The executor gets it as a read-only expanded object,
+// and copies it only to store it. PostgreSQL 15 would copy an ordinary result at once, and a filter
+// is large.
 struct ExpandedValue {
   ExpandedObjectHeader object;
   varlena *value;
 };
 static_assert(std::is_trivially_destructible_v<ExpandedValue>);
 
-// Makes `expanded` stand for a value; both have to live in `context`.
+// Initializes `expanded` for a value. Both have to live in `context`.
 void expand_value(ExpandedValue *expanded, varlena *value, MemoryContext context);
 
-// What to return of it, in memory of the current context.
+// The datum that an SQL function returns for it: a read-only pointer, in the current context.
 Datum expanded_result(const ExpandedValue *expanded);
 
 }  // namespace bloomfilter

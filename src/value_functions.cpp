@@ -1,5 +1,5 @@
-// The SQL functions of the type bloomfilter: input, output, operators, and what can be done with
-// one value.
+// The SQL functions of the type bloomfilter: input and output, operators, and functions of one
+// value. Functions that need a filter table are in filter_value.cpp.
 #include "pg.hpp"
 
 #include <cmath>
@@ -13,7 +13,8 @@
 namespace bloomfilter {
 namespace {
 
-// Says once a session that keys are not what they were.
+// Warns once in a session that this server makes other keys than the one that built the value. A
+// warning for each check would flood the log of a busy server.
 void warn_of_normalization(const Header &header) {
   static constinit bool told = false;
   if (told) return;
@@ -25,6 +26,8 @@ void warn_of_normalization(const Header &header) {
            errhint("Build the value again on this server.")));
 }
 
+// A part of a value that is stored out of line: only the TOAST rows that contain it are read.
+// Raises XX001 if the stored value ends before the part does.
 std::span<const uint8> slice_of(varlena *stored, Size offset, Size size) {
   const std::span<const uint8> part = bytes_of(PG_DETOAST_DATUM_SLICE(
       PointerGetDatum(stored), static_cast<int32>(offset), static_cast<int32>(size)));
@@ -32,9 +35,10 @@ std::span<const uint8> slice_of(varlena *stored, Size offset, Size size) {
   return part;
 }
 
-// The header of a value that is stored out of line. Many checks in a row are of one value: its
-// header is read once a statement (4.9 us a check of 128 MiB, against 7.1). Only while a statement
-// runs is a TOAST pointer sure to mean the same value.
+// The header of a value that is stored out of line. A statement often checks many items against one
+// value. So its header is read once in a statement and remembered in fn_extra: a check of 128 MiB
+// takes 4.9 us, and 7.1 without that. It is not kept for longer. After the statement the value may
+// be deleted, and another may get the same TOAST pointer.
 const Header &stored_header(FmgrInfo *function, varlena *stored) {
   struct Remembered {
     TimestampTz statement;
@@ -57,15 +61,17 @@ const Header &stored_header(FmgrInfo *function, varlena *stored) {
   return last->header;
 }
 
-// Raises no error for an item whose key is another today: such a check answers maybe.
+// Whether this server makes the item's key as the value needs it. If not, the check answers maybe,
+// and raises no error: maybe is true, and a page of results does not break at one name.
 bool known_here(const Header &header, std::string_view item) {
   if (likely(keeps_key(header, item))) return true;
   warn_of_normalization(header);
   return false;
 }
 
-// Whether the value that the datum is might contain the item. Of one that is stored out of line
-// no more is read than its header and one chunk.
+// Whether the value might contain the item. If the value is stored out of line, only its header and
+// one chunk are read: 5 us for 128 MiB, where reading the whole value takes 140 ms. A stored value
+// that is too short is found by slice_of.
 bool value_contains(FmgrInfo *function, Datum value, std::string_view item) {
   auto *stored = reinterpret_cast<varlena *>(DatumGetPointer(value));
   if (VARATT_IS_EXTERNAL_ONDISK(stored)) {
@@ -81,13 +87,15 @@ bool value_contains(FmgrInfo *function, Datum value, std::string_view item) {
   return chunk_contains(&view.bits()[view.header.chunk_offset(bits.chunk)], bits);
 }
 
-// Whether both arguments are the same, byte for byte.
+// Whether both arguments have the same bytes. Two filters with the same members in other geometries
+// are different values.
 bool values_equal(FunctionCallInfo fcinfo) {
   const ValueView one = value_argument(fcinfo, 0), other = value_argument(fcinfo, 1);
   return one.bytes.size() == other.bytes.size() &&
          std::memcmp(one.bytes.data(), other.bytes.data(), one.bytes.size()) == 0;
 }
 
+// A value has at most 256 MiB, so its size fits.
 int32 size_of(std::span<const uint8> bytes) {
   return static_cast<int32>(bytes.size());
 }
@@ -96,7 +104,9 @@ int32 size_of(std::span<const uint8> bytes) {
 
 extern "C" {
 
-// bloomfilter_in(cstring) -> bloomfilter: the bytes in any form of bytea, validated.
+// bloomfilter_in(cstring) -> bloomfilter: reads the bytes in any form that bytea accepts, and
+// validates them. From PostgreSQL 16 on its errors can be soft, so it cannot use require_value,
+// which always raises them.
 PG_FUNCTION_INFO_V1(bloomfilter_in);
 PGDLLEXPORT Datum bloomfilter_in(PG_FUNCTION_ARGS) {
   Datum bytes;
@@ -111,7 +121,9 @@ PGDLLEXPORT Datum bloomfilter_in(PG_FUNCTION_ARGS) {
   return bytes;
 }
 
-// bloomfilter_out(bloomfilter) -> cstring: hex as of bytea, whatever bytea_output says.
+// bloomfilter_out(bloomfilter) -> cstring: the bytes in the hex form of bytea. It does not follow
+// bytea_output: the form "escape" may take four characters a byte, and a large value would exceed
+// the limit of the server for a string.
 PG_FUNCTION_INFO_V1(bloomfilter_out);
 PGDLLEXPORT Datum bloomfilter_out(PG_FUNCTION_ARGS) {
   const ValueView view = value_argument(fcinfo, 0);
@@ -124,7 +136,7 @@ PGDLLEXPORT Datum bloomfilter_out(PG_FUNCTION_ARGS) {
   PG_RETURN_CSTRING(text);
 }
 
-// bloomfilter_recv(internal) -> bloomfilter: the bytes, validated.
+// bloomfilter_recv(internal) -> bloomfilter: the rest of the message, validated as all input is.
 PG_FUNCTION_INFO_V1(bloomfilter_recv);
 PGDLLEXPORT Datum bloomfilter_recv(PG_FUNCTION_ARGS) {
   auto *message = reinterpret_cast<StringInfo>(PG_GETARG_POINTER(0));
@@ -139,14 +151,15 @@ PGDLLEXPORT Datum bloomfilter_send(PG_FUNCTION_ARGS) {
   return PointerGetDatum(copy_value(value_argument(fcinfo, 0)));
 }
 
-// bloomfilter_from_bytea(bytea) -> bloomfilter: the cast; validates.
+// bloomfilter_from_bytea(bytea) -> bloomfilter: the cast, which validates the bytes. The cast to
+// bytea needs no function, since the two types are stored alike.
 PG_FUNCTION_INFO_V1(bloomfilter_from_bytea);
 PGDLLEXPORT Datum bloomfilter_from_bytea(PG_FUNCTION_ARGS) {
   return PointerGetDatum(copy_value(require_value(bytes_of(PG_GETARG_VARLENA_PP(0)))));
 }
 
-// bloom_empty(capacity float8, fp_rate float8, normalization text) -> bloomfilter: no members, in
-// the geometry that takes the fewest bytes for capacity items at fp_rate.
+// bloom_empty(capacity float8, fp_rate float8, normalization text) -> bloomfilter: a value without
+// members. It has the geometry that takes the fewest bytes for capacity items at fp_rate.
 PG_FUNCTION_INFO_V1(bloom_empty);
 PGDLLEXPORT Datum bloom_empty(PG_FUNCTION_ARGS) {
   const float8 capacity = PG_GETARG_FLOAT8(0), fp_rate = PG_GETARG_FLOAT8(1);
@@ -156,7 +169,9 @@ PGDLLEXPORT Datum bloom_empty(PG_FUNCTION_ARGS) {
       new_value(new_header(value_geometry_for(capacity, fp_rate), normalization)));
 }
 
-// value + text -> bloomfilter: a copy with the item added; of a null item the value itself.
+// value + text -> bloomfilter: a copy with the item added. For a null item it returns the value
+// itself. It always copies: the argument may lie in a shared buffer. For many items an aggregate is
+// better.
 PG_FUNCTION_INFO_V1(bloom_value_add);
 PGDLLEXPORT Datum bloom_value_add(PG_FUNCTION_ARGS) {
   if (PG_ARGISNULL(0)) null_filter();
@@ -170,7 +185,8 @@ PGDLLEXPORT Datum bloom_value_add(PG_FUNCTION_ARGS) {
   return PointerGetDatum(sum);
 }
 
-// value | value -> bloomfilter: the members of both, which must have the same shape.
+// value | value -> bloomfilter: a value with the members of both. Raises 55000 unless they have the
+// same shape, and for null.
 PG_FUNCTION_INFO_V1(bloom_value_union);
 PGDLLEXPORT Datum bloom_value_union(PG_FUNCTION_ARGS) {
   const ValueView one = value_argument(fcinfo, 0), other = value_argument(fcinfo, 1);
@@ -180,7 +196,8 @@ PGDLLEXPORT Datum bloom_value_union(PG_FUNCTION_ARGS) {
   return PointerGetDatum(both);
 }
 
-// value @> text -> boolean: false means definitely not. Null for a null item.
+// value @> text -> boolean: false means "definitely not". Null for a null item. Not strict, so that
+// a null value is an error: as a missing filter it must not look like a "no".
 PG_FUNCTION_INFO_V1(bloom_value_contain);
 PGDLLEXPORT Datum bloom_value_contain(PG_FUNCTION_ARGS) {
   if (PG_ARGISNULL(0)) null_filter();
@@ -189,7 +206,7 @@ PGDLLEXPORT Datum bloom_value_contain(PG_FUNCTION_ARGS) {
       value_contains(fcinfo->flinfo, PG_GETARG_DATUM(0), text_view(PG_GETARG_TEXT_PP(1))));
 }
 
-// text <@ value -> boolean: the commutator.
+// text <@ value -> boolean: the same with the arguments exchanged.
 PG_FUNCTION_INFO_V1(bloom_value_contained);
 PGDLLEXPORT Datum bloom_value_contained(PG_FUNCTION_ARGS) {
   if (PG_ARGISNULL(1)) null_filter();
@@ -198,7 +215,7 @@ PGDLLEXPORT Datum bloom_value_contained(PG_FUNCTION_ARGS) {
       value_contains(fcinfo->flinfo, PG_GETARG_DATUM(1), text_view(PG_GETARG_TEXT_PP(0))));
 }
 
-// value = value -> boolean: whether they are the same byte for byte. Strict.
+// value = value -> boolean: whether they have the same bytes. Strict.
 PG_FUNCTION_INFO_V1(bloom_value_eq);
 PGDLLEXPORT Datum bloom_value_eq(PG_FUNCTION_ARGS) {
   PG_RETURN_BOOL(values_equal(fcinfo));
@@ -209,20 +226,23 @@ PGDLLEXPORT Datum bloom_value_ne(PG_FUNCTION_ARGS) {
   PG_RETURN_BOOL(!values_equal(fcinfo));
 }
 
+// The hash of the bytes, for the hash operator class. It lets values be grouped and hash-joined.
 PG_FUNCTION_INFO_V1(bloom_value_hash);
 PGDLLEXPORT Datum bloom_value_hash(PG_FUNCTION_ARGS) {
   const std::span<const uint8> bytes = value_argument(fcinfo, 0).bytes;
   return hash_any(bytes.data(), size_of(bytes));
 }
 
+// The same with a seed, in 64 bits.
 PG_FUNCTION_INFO_V1(bloom_value_hash_extended);
 PGDLLEXPORT Datum bloom_value_hash_extended(PG_FUNCTION_ARGS) {
   const std::span<const uint8> bytes = value_argument(fcinfo, 0).bytes;
   return hash_any_extended(bytes.data(), size_of(bytes), static_cast<uint64>(PG_GETARG_INT64(1)));
 }
 
-// bloom_fold(value, chunks int) -> bloomfilter: the same members in fewer chunks, whose number
-// divides that of the value; the bits that building it so would have set.
+// bloom_fold(value, chunks int) -> bloomfilter: the same members in fewer chunks. The number of
+// chunks must divide that of the value, else it raises 22023. The bits are those that building the
+// value with so few chunks would have set.
 PG_FUNCTION_INFO_V1(bloom_fold);
 PGDLLEXPORT Datum bloom_fold(PG_FUNCTION_ARGS) {
   const ValueView view = value_argument(fcinfo, 0);
@@ -239,8 +259,9 @@ PGDLLEXPORT Datum bloom_fold(PG_FUNCTION_ARGS) {
   return PointerGetDatum(folded);
 }
 
-// bloom_value_info(value) -> record: its header, and what its bits tell. Of a filter that was grown
-// an item has bits in two chunks (in four after the second time), and counts in each.
+// bloom_value_info(value) -> record: the header of the value, and estimates from its bits. If the
+// filter was grown once, an item that was added before has bits in two chunks and counts in both;
+// after the second time it counts in four.
 PG_FUNCTION_INFO_V1(bloom_value_info);
 PGDLLEXPORT Datum bloom_value_info(PG_FUNCTION_ARGS) {
   const ValueView view = value_argument(fcinfo, 0);
