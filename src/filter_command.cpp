@@ -1,4 +1,5 @@
-// The commands that bloom_info advises and that hints name.
+// The commands that bloom_info advises and that hints show: complete statements, with every name
+// qualified and quoted, so that they can be copied and run whatever the search_path is.
 #include "pg.hpp"
 
 #include "filter_command.hpp"
@@ -6,13 +7,16 @@
 namespace bloomfilter {
 namespace {
 
-// The relation as a literal that an argument of type regclass takes.
+// The relation as a quoted literal for an argument of type regclass. The name is quoted twice, as
+// an identifier and then as a string.
 const char *regclass_literal(Oid relid) {
   return quote_literal_cstr(qualified_name(relid));
 }
 
 }  // namespace
 
+// Always with the schema. regclassout would leave it out where the search_path of this session
+// finds the table, and the session that runs the command may have another one.
 const char *qualified_name(Oid relid) {
   return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
                                     get_rel_name(relid));
@@ -37,7 +41,7 @@ const char *replacement_command(Oid relid) {
                   quote_literal_cstr(name));
 }
 
-// The caller quotes the names in `change`.
+// `change` is SQL and goes in as it is: the caller quotes the names in it.
 const char *alter_command(Relation relation, const char *change) {
   return psprintf("alter table %s %s", qualified_name(RelationGetRelid(relation)), change);
 }
@@ -49,7 +53,8 @@ const char *show_lock_holders_command(Oid relid) {
                   regclass_literal(relid));
 }
 
-// For the owner to run: the current role lacks the privilege.
+// The grantee is the role that was refused: the current one, which may be the owner of a security
+// definer function and not the session's role.
 const char *grant_command(Oid relid) {
   return psprintf("grant select on %s to %s", qualified_name(relid),
                   quote_identifier(GetUserNameFromId(GetUserId(), false)));

@@ -1,5 +1,5 @@
-// The commands that bloom_info advises and that hints name: complete, to be run as they are but for
-// a source, which only the user knows.
+// The commands that bloom_info advises and that hints show. Each can be run as it is, except that
+// the user fills in the source (and a capacity), which only they know.
 #ifndef BLOOMFILTER_FILTER_COMMAND_HPP
 #define BLOOMFILTER_FILTER_COMMAND_HPP
 
@@ -7,30 +7,31 @@
 
 namespace bloomfilter {
 
-// The relation's name, qualified and quoted. All results are in the current context.
+// The relation's name, qualified and quoted. This and all other results are allocated in the
+// current memory context.
 const char *qualified_name(Oid relid);
 
-// call bloom_rebuild('schema.filter', '<source>'). As it stands bloom_rebuild refuses it, and says
-// what a source is.
+// call bloom_rebuild('schema.filter', '<source>'). Run without a source filled in, bloom_rebuild
+// refuses it and says what a source is.
 const char *rebuild_command(Oid relid);
 
 // select bloom_resume('schema.filter')
 const char *resume_command(Oid relid);
 
-// Makes another filter that is to take the place of one that bloom_rebuild does not take:
+// Makes another filter, to replace one that bloom_rebuild cannot rebuild:
 // select bloom_create('schema.filter_new', <capacity>, source => '<source>')
 const char *replacement_command(Oid relid);
 
 // alter table schema.filter `change`
 const char *alter_command(Relation relation, const char *change);
 
-// Shows who holds a lock of the relation.
+// Shows which sessions hold a lock on the relation.
 const char *show_lock_holders_command(Oid relid);
 
 // Lets the current role read the relation.
 const char *grant_command(Oid relid);
 
-// Removes a trigger of the relation, or an index in its schema.
+// Removes a trigger of the relation, or an index of the relation, which is in the same schema.
 const char *drop_trigger_command(Relation relation, const char *name);
 const char *drop_index_command(Relation relation, const char *name);
 

@@ -1,4 +1,5 @@
-
+// Reads and writes the settings of a filter, which are the arguments of its guard trigger, and
+// compares them with this server: where the filter comes from, and how it normalizes names.
 #include "pg.hpp"
 
 extern "C" {
@@ -16,7 +17,10 @@ extern "C" {
 namespace bloomfilter {
 namespace {
 
-// The settings' names, in the order in which they are written.
+// The settings in the order in which they are written. They are trigger arguments, not rows of a
+// registry table of the extension. So a dump of the filter contains them (also with pg_dump -t), a
+// rename or DROP of the filter needs no work, and the relation cache tells every session of a
+// change.
 enum Key {
   kLayout,
   kChunks,
@@ -40,27 +44,38 @@ enum Key {
   kColumns,
   kKeys
 };
+
+// Stored in every filter: a name here never changes. The order is that of Key.
 constexpr const char *kKeyNames[] = {
     "layout",   "chunks",   "normalization", "state",    "canary",  "canary_ascii", "stamp",
     "capacity", "fp_rate",  "items",         "built_at", "system",  "timeline",     "database",
     "relation", "failover", "excess",        "journal",  "updates", "columns"};
 static_assert(lengthof(kKeyNames) == kKeys);
+
+// Each list has the order of its enum, or is for a bool: false first.
 constexpr const char *kStateNames[] = {"loading", "ready", "suspended"};
 constexpr const char *kFailoverNames[] = {"suspend", "trust"};
 constexpr const char *kUpdatesNames[] = {"allowed", "refused"};
+
+// Stands in the place of the canary. What is lost must not be compared with any server.
 constexpr std::string_view kCanaryLost = "lost";
 
+// Reads an integer. False unless the whole text is one that the type can hold. strtol and atoi
+// would accept white space in front, and do not know the range of each type.
 template <typename Number>
 bool parse_number(std::string_view text, Number *number, int base = 10) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number, base);
   return error == std::errc() && end == text.data() + text.size();
 }
 
+// Reads a float8. False if the whole text is not one, or the number is negative or NaN.
 bool parse_number(std::string_view text, float8 *number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
   return error == std::errc() && end == text.data() + text.size() && *number >= 0;
 }
 
+// Finds the text among the names, and sets the value to its index. False if it is none of them. The
+// comparison is exact: the extension alone writes these names.
 template <size_t N, typename Value>
 bool parse_name(std::string_view text, const char *const (&names)[N], Value *value) {
   for (size_t i = 0; i < N; ++i)
@@ -71,15 +86,21 @@ bool parse_name(std::string_view text, const char *const (&names)[N], Value *val
   return false;
 }
 
+// Reads the value of one setting into its member of *settings. False if the value is malformed or
+// out of range; the member may have changed nevertheless. Ranges are checked only where a wrong
+// number would lead to a wrong answer or a wrong address. The other numbers are for display, or are
+// compared with something that the server says.
 bool parse_setting(Key key, std::string_view text, Settings *settings) {
   switch (key) {
     case kLayout: {
+      // There is one layout so far. This version cannot read the bits of a later one.
       int layout;
       return parse_number(text, &layout) && layout == kLayoutVersion;
     }
     case kChunks:
       return parse_number(text, &settings->chunks) && settings->chunks >= kMinTableChunks;
     case kNormalization:
+      // By name, and not with normalization_named: that raises errors, this function must not.
       for (Normalization one : {Normalization::kNone, Normalization::kLower})
         if (text == normalization_name(one)) {
           settings->normalization = one;
@@ -89,11 +110,15 @@ bool parse_setting(Key key, std::string_view text, Settings *settings) {
     case kState:
       return parse_name(text, kStateNames, &settings->state);
     case kCanary:
+      // If it is lost, settings->canary keeps its old value. Whoever asks agreement_with_server
+      // looks at canary_lost too.
       settings->canary_lost = text == kCanaryLost;
       return settings->canary_lost || parse_number(text, &settings->canary, 16);
     case kCanaryAscii:
       return parse_number(text, &settings->canary_ascii, 16);
     case kStamp:
+      // A longer one is refused and not cut off: cut off, it could equal the stamp of another
+      // locale.
       if (text.size() >= kStampBytes) return false;
       std::memcpy(settings->stamp, text.data(), text.size());
       settings->stamp[text.size()] = '\0';
@@ -134,8 +159,11 @@ bool parse_setting(Key key, std::string_view text, Settings *settings) {
   return false;
 }
 
-// Calls write(text) with each setting, key=value, in order.
+// Calls write(text) with each setting as key=value, in the order of Key. parse_settings gets the
+// same values back, except that numbers of items are rounded. It leaves its texts in the current
+// memory context, about a kilobyte.
 void write_settings(const Settings &settings, FunctionRef<void(const char *)> write) {
+  // The shortest text that is read back as the same double. %g would keep six digits only.
   char fp_rate[DOUBLE_SHORTEST_DECIMAL_LEN];
   double_to_shortest_decimal_buf(settings.fp_rate, fp_rate);
   const char *const values[] = {
@@ -167,6 +195,7 @@ void write_settings(const Settings &settings, FunctionRef<void(const char *)> wr
 }  // namespace
 
 Origin origin_here(Oid relid) {
+  // On a standby it is the timeline that is being replayed: the adds in this copy come from there.
   TimeLineID timeline;
   if (RecoveryInProgress())
     GetXLogReplayRecPtr(&timeline);
@@ -175,17 +204,20 @@ Origin origin_here(Oid relid) {
   return {GetSystemIdentifier(), timeline, MyDatabaseId, relid};
 }
 
+// The timeline is left out: after a failover the table is the same one, with the same columns.
 bool is_original(const Origin &made, const Origin &here) {
   return made.system == here.system && made.database == here.database &&
          made.relation == here.relation;
 }
 
+// A column that does not exist has the number 0, which parse_settings accepts and no column has.
 Columns columns_of(Oid relid) {
   return {get_attnum(relid, "chunk"), get_attnum(relid, "bits")};
 }
 
 Agreement agreement_with_server(const Settings &settings) {
   const Normalization normalization = settings.normalization;
+  // The cheap comparisons come first. The whole canary takes 25 to 100 ms, once per backend.
   if (settings.canary_ascii != server_canary(normalization, CanaryPart::kAscii))
     return Agreement::kNone;
   if (std::strcmp(settings.stamp, server_stamp(normalization)) == 0 ||
@@ -194,24 +226,28 @@ Agreement agreement_with_server(const Settings &settings) {
   return Agreement::kAsciiOnly;
 }
 
+// bloom_resume asks this. It then writes a new stamp, so it must not trust the old one.
 bool normalized_as_here(const Settings &settings) {
   return !settings.canary_lost &&
          settings.canary == server_canary(settings.normalization, CanaryPart::kAll) &&
          settings.canary_ascii == server_canary(settings.normalization, CanaryPart::kAscii);
 }
 
+// It is strict. It does not ignore an unknown setting, which may change what the bits mean. It has
+// no defaults, since a setting that is missing may have been removed by hand. Both would risk a
+// wrong "no". An error means "maybe" to whoever checks.
 const char *parse_settings(const Trigger &guard, Settings *settings) {
   bool seen[kKeys] = {};
   for (int i = 0; i < guard.tgnargs; ++i) {
     const std::string_view argument = guard.tgargs[i];
+    // The first one: a stamp may contain others.
     const size_t equals = argument.find('=');
     int key;
     if (equals == std::string_view::npos ||
         !parse_name(argument.substr(0, equals), kKeyNames, &key) || seen[key] ||
         !parse_setting(static_cast<Key>(key), argument.substr(equals + 1), settings))
-      return psprintf(
-          "Its setting \"%s\" is malformed or comes from another version of the extension.",
-          guard.tgargs[i]);
+      return psprintf("Its setting \"%s\" is malformed, or of another version.", guard.tgargs[i]);
+    // A setting that comes twice is an error: neither of the two is known to be the right one.
     seen[key] = true;
   }
   for (int key = 0; key < kKeys; ++key)
@@ -219,6 +255,7 @@ const char *parse_settings(const Trigger &guard, Settings *settings) {
   return nullptr;
 }
 
+// For create or replace trigger, in store_settings.
 char *settings_arguments(const Settings &settings) {
   StringInfoData arguments;
   initStringInfo(&arguments);
@@ -228,10 +265,12 @@ char *settings_arguments(const Settings &settings) {
   return arguments.data;
 }
 
+// For overwrite_settings, which changes pg_trigger without the statement.
 bytea *settings_stored(const Settings &settings, int16 *count) {
   StringInfoData stored;
   initStringInfo(&stored);
   *count = 0;
+  // The same bytes as CREATE TRIGGER stores.
   write_settings(settings, [&](const char *text) {
     appendBinaryStringInfo(&stored, text, static_cast<int>(std::strlen(text)) + 1);
     ++*count;
@@ -245,6 +284,8 @@ bytea *settings_stored(const Settings &settings, int16 *count) {
 
 Settings new_settings(Oid relid, int32 chunks, Normalization normalization, float8 capacity,
                       float8 fp_rate) {
+  // Members that are not set below are zero or false: no journal, no excess items, no trust in
+  // failovers, plain updates allowed. Callers that know better change the result.
   Settings settings{};
   settings.chunks = chunks;
   settings.normalization = normalization;

@@ -16,9 +16,9 @@ enum class State : uint8 {
   kSuspended,  // may lack adds: checks answer maybe
 };
 
-// The one table, on the one server, that every add reached. A dump that is restored has another
-// relation, a copied database another database, a standby that is promoted or a backup that is
-// recovered another timeline.
+// The table that every add reached, on the server where that was so. A restored dump has another
+// relation. A copied database has another database. A promoted standby and a recovered backup have
+// another timeline.
 struct Origin {
   uint64 system;
   TimeLineID timeline;
@@ -26,13 +26,13 @@ struct Origin {
   Oid relation;
 };
 
-// The origin of a relation of this database, on this server, today.
+// The origin of a relation of this database as it is now, on this server.
 Origin origin_here(Oid relid);
 
-// Whether this is the very table that the settings were written for, on whatever timeline.
+// Whether this is the table that the settings were written for. The timeline does not matter.
 bool is_original(const Origin &made, const Origin &here);
 
-// The numbers of a filter table's columns.
+// The attribute numbers of a filter table's columns.
 struct Columns {
   AttrNumber chunk;
   AttrNumber bits;
@@ -40,59 +40,59 @@ struct Columns {
 
 Columns columns_of(Oid relid);
 
-// What the guard's arguments say. Written by settings_arguments and settings_stored, read by
-// parse_settings.
+// The content of the guard's arguments. settings_arguments and settings_stored write it,
+// parse_settings reads it.
 struct Settings {
   int32 chunks;
   Normalization normalization;
   State state;
-  // Names were added under another normalization than the canary's: no state but suspended may
-  // follow.
+  // Names were added under another normalization than the canary's. From then on the filter can
+  // only be suspended.
   bool canary_lost;
   bool trust_failover;  // a new timeline of the same system does not suspend
   uint32 canary;
   uint32 canary_ascii;
   char stamp[kStampBytes];
-  float8 capacity;  // 0 where the filter was registered without one
+  float8 capacity;  // 0 if the filter was registered without one
   float8 fp_rate;
   float8 items_at_build;
-  TimestampTz built_at;
+  TimestampTz built_at;  // in seconds since 1970, not in the microseconds of the type
   Origin origin;
-  // How many items the bits tell of that are not there: where a filter has grown, each old item's
-  // bits are there twice.
+  // How many items the bits show that were never added. After bloom_grow the bits of each old item
+  // are in two chunks.
   float8 excess_items;
-  uint32 journal;  // of the rebuild that runs, or that broke off; 0 where there is none
-  // Whether the number of chunks is another than it was made with: then no statement that brings
-  // its own can be trusted, for good.
+  uint32 journal;  // number of the journal of the rebuild that runs or broke off; 0 if none
+  // Whether the number of chunks ever changed. Then a statement that brings its own number may be
+  // wrong, and plain updates are refused for good.
   bool updates_refused;
   Columns columns;  // in the table of `origin`
 };
 
-// How far the server's normalization today is the filter's.
+// For which items this server makes the same keys as the server that built the filter.
 enum class Agreement : uint8 { kNone, kAsciiOnly, kFull };
 
-// How far this server agrees with the filter. The whole canary is made only where the stamp
-// differs.
+// How far this server agrees with the filter. It computes the whole canary only if the stamps
+// differ.
 Agreement agreement_with_server(const Settings &settings);
 
-// Whether both canaries are those of this server, whatever the stamp says.
+// Whether both canaries equal those of this server. The stamp does not matter.
 bool normalized_as_here(const Settings &settings);
 
-// From this saturation on a filter is nearly full, and a rebuild gives it more room.
+// Above this share of its capacity a filter is nearly full, and a rebuild makes it larger.
 inline constexpr float8 kNearlyFull = 0.8;
 
-// Reads the arguments of a guard trigger. Returns what is wrong with them, as a message's detail,
-// or null. A setting that is unknown, twice, missing or out of range may come from a newer version
-// of the extension: then this one cannot tell what the bits mean.
+// Reads the arguments of a guard trigger. Returns null, or the detail of an error message that says
+// what is wrong. A setting that is unknown, repeated, missing or out of range may come from a newer
+// version of the extension. Then this version does not know what the bits mean.
 const char *parse_settings(const Trigger &guard, Settings *settings);
 
-// The settings as the guard's arguments, quoted, comma separated.
+// The settings as arguments for CREATE TRIGGER: quoted, with commas between them.
 char *settings_arguments(const Settings &settings);
 
-// The same as pg_trigger stores them: each with a zero behind it, *count of them.
+// The settings as pg_trigger.tgargs stores them: *count of them, each followed by a zero byte.
 bytea *settings_stored(const Settings &settings, int16 *count);
 
-// The settings of a filter that is built now, on this server.
+// The settings of a filter that is built now, on this server. Its state is ready.
 Settings new_settings(Oid relid, int32 chunks, Normalization normalization, float8 capacity,
                       float8 fp_rate);
 

@@ -1,5 +1,5 @@
-// What a table must look like to be a filter, and whether its guards are as they were made. Reads
-// the relation cache and the catalogs, never a row of the table.
+// Decides whether a relation can be a filter table, and says why not. Checks read pages and adds
+// write rows without the executor, so whatever the executor would do in addition is refused here.
 #include "pg.hpp"
 
 #include <cstring>
@@ -8,25 +8,28 @@
 #include "filter_command.hpp"
 #include "filter_shape.hpp"
 
-// In filter_guard.cpp, several floors up; a trigger is known by the address of its function.
+// Defined in filter_guard.cpp, several floors up. A trigger of ours is recognized by the address of
+// its function.
 extern "C" PGDLLEXPORT Datum bloom_guard(PG_FUNCTION_ARGS);
 
 namespace bloomfilter {
 namespace {
 
-// Whether a trigger is somebody's own, not a foreign key's, and fires after the event.
+// Whether a trigger was created by a user, not by a foreign key, and fires after the event.
 bool fires_after(const Trigger &trigger) {
   return !trigger.tgisinternal && TRIGGER_FOR_AFTER(trigger.tgtype);
 }
 
-// Whether a guard fires for every row, or statement, that it was made for, and sees it whole.
+// Whether a guard fires for every event that it was made for. A WHEN condition or a list of columns
+// would let updates pass unseen. Transition tables are not part of a guard either.
 bool fires_as_made(const Trigger &guard, int16 type) {
   return guard.tgtype == type && guard.tgqual == nullptr && guard.tgnattr == 0 &&
          guard.tgoldtable == nullptr && guard.tgnewtable == nullptr;
 }
 
-// The two columns may come in any order, and columns may have been dropped. A generated column or
-// one with a missing value has its bits somewhere else than in the row, so both are refused.
+// Finds the two columns, by name and type. Their order and dropped columns do not matter for checks
+// and adds; see require_plain_columns for who needs more. A column of any other name is a problem:
+// adds copy a row version as it is, and would leave out what the executor does for that column.
 Problem columns_problem(Relation relation, Shape *shape) {
   constexpr const char *kExpected =
       "Its columns are not (chunk int primary key, bits bit(8192) not null).";
@@ -38,7 +41,8 @@ Problem columns_problem(Relation relation, Shape *shape) {
     const char *name = NameStr(column->attname);
     if (column->attgenerated != '\0')
       return unusable(psprintf("Its column \"%s\" is generated.", name));
-    // Such rows have their value from the catalog: it lies in no page, and is every row's.
+    // Rows from before the column was added take their value from the catalog. That value is in
+    // no page and is shared by all these rows, so it cannot be changed in place.
     if (column->atthasmissing)
       return mendable(
           psprintf("Its column \"%s\" was added with a default that its rows do not hold.", name),
@@ -46,6 +50,7 @@ Problem columns_problem(Relation relation, Shape *shape) {
     if (std::strcmp(name, "chunk") == 0 && column->atttypid == INT4OID && column->attnotnull) {
       shape->chunk_attribute = column->attnum;
     } else if (std::strcmp(name, "bits") == 0 && column->atttypid == BITOID) {
+      // create table ... as select bit_or(...) makes a column of type bit without a length.
       if (column->atttypmod != kChunkBits)
         return mendable("Its column \"bits\" is not of type bit(8192).",
                         alter_command(relation, "alter bits type bit(8192)"));
@@ -61,15 +66,15 @@ Problem columns_problem(Relation relation, Shape *shape) {
   return {};
 }
 
-// What an index is to a filter.
+// What an index means for a filter.
 enum class IndexRole {
   kPrimaryKey,
-  kUnfinished,  // a copy of it that REINDEX CONCURRENTLY is making, or removing, or has left behind
+  kUnfinished,  // a copy of it that REINDEX CONCURRENTLY is making or removing, or left behind
   kOther,
 };
 
-// A primary key that is not valid or not ready counts as another index: nobody can find a row by
-// it.
+// A partial, deferrable or other kind of index on "chunk" is kOther: a row may be missing from it,
+// or be there twice for a while.
 IndexRole role_of(Oid relid, AttrNumber chunk_attribute) {
   Relation index = index_open(relid, AccessShareLock);
   const FormData_pg_index *form = index->rd_index;
@@ -85,8 +90,9 @@ IndexRole role_of(Oid relid, AttrNumber chunk_attribute) {
   return role;
 }
 
-// Finds the primary key. Beside it a filter, but not a table that is to become one, may have
-// unfinished copies of it.
+// Finds the primary key. A filter may have unfinished copies of it as well: checks and adds go on
+// beside REINDEX CONCURRENTLY, and after one that broke off. A table that is to become a filter may
+// not.
 Problem index_problem(Relation relation, bool guarded, Shape *shape) {
   constexpr const char *kExpected =
       "It must have one index, its primary key on \"chunk\", and no other.";
@@ -107,9 +113,10 @@ Problem index_problem(Relation relation, bool guarded, Shape *shape) {
   return OidIsValid(shape->index) ? Problem{} : unusable(kExpected);
 }
 
-// Triggers beside the guards, of which there are none on a table that is to become a filter. One
-// that fires after the event cannot change a row behind the guard's back, and is no matter to
-// checks: pg_repack works by one. Adds would not fire it.
+// Looks for triggers other than the guards. A table that is to become a filter has none. A filter
+// may have triggers that fire after the event, as pg_repack makes one: such a trigger cannot change
+// a row after the guard has seen it, and checks do not care. Adds would not fire it, so they refuse
+// it themselves, by require_no_other_trigger.
 Problem trigger_problem(const TriggerDesc *triggers, bool guarded) {
   for (int i = 0; triggers != nullptr && i < triggers->numtriggers; ++i) {
     const Trigger &trigger = triggers->triggers[i];
@@ -119,8 +126,10 @@ Problem trigger_problem(const TriggerDesc *triggers, bool guarded) {
   return {};
 }
 
-// Checks read heap pages and adds write them without the executor: what the executor would do
-// beyond that must not be there.
+// Whether it is an ordinary, permanent heap table without row-level security, rules, inheritance
+// and other triggers. A policy, for example, would be ignored by a check that reads the page
+// itself. An unlogged table is empty after a crash, and an inherited one may have rows in another
+// table.
 Problem kind_problem(Relation relation, bool guarded) {
   const FormData_pg_class *form = relation->rd_rel;
   const Oid relid = RelationGetRelid(relation);
@@ -138,17 +147,18 @@ Problem kind_problem(Relation relation, bool guarded) {
 
 }  // namespace
 
-// For what the owner has to decide about.
+// For problems of the table's definition. The hint, if there is one, says what to do.
 Problem unusable(const char *detail, const char *hint) {
   return {ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, detail, hint, nullptr};
 }
 
-// The hint of the error and the advice of bloom_info are the same command.
+// The command is shown twice: in the error's hint, and as the advice of bloom_filters.
 Problem mendable(const char *detail, const char *command) {
   return {ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, detail, psprintf("Run: %s", command), command};
 }
 
-// For rows that are missing. bloom_rebuild makes them again without reading the old ones by number.
+// For contents that cannot be right. There is no command: the names have to come from the source
+// again.
 Problem damaged(const char *detail) {
   return {ERRCODE_DATA_CORRUPTED, detail,
           "Treat the answer as \"maybe\" and rebuild the filter with bloom_rebuild.", nullptr};
@@ -177,7 +187,8 @@ bool is_guard_name(const char *name) {
   return std::strcmp(name, kGuardTrigger) == 0 || std::strcmp(name, kTruncateTrigger) == 0;
 }
 
-// By the address of its function and not by its name: a function of that name may be in any schema.
+// By the function's address, and not by its OID or name: the extension may be in any schema, and a
+// function of the same name elsewhere guards nothing. fmgr_info loads the library if it has to.
 const Trigger *find_guard(const TriggerDesc *triggers, const char *name) {
   for (int i = 0; triggers != nullptr && i < triggers->numtriggers; ++i) {
     const Trigger &trigger = triggers->triggers[i];
@@ -189,8 +200,8 @@ const Trigger *find_guard(const TriggerDesc *triggers, const char *name) {
   return nullptr;
 }
 
-// A guard that fires less often than it was made to may have let an UPDATE clear bits. Then names
-// may be missing, and the filter must not deny.
+// Every call that opens a filter asks this after each change of the relation. A guard that did not
+// fire may have let a bit be cleared, so that a check could deny a name that was added.
 Problem guard_problem(Relation relation, const TriggerDesc *triggers) {
   constexpr std::pair<const char *, int16> kGuards[] = {
       {kGuardTrigger,
@@ -214,7 +225,7 @@ Problem guard_problem(Relation relation, const TriggerDesc *triggers) {
   return {};
 }
 
-// Kind, columns and index, in this order, since the index check needs the column numbers.
+// The kind comes first: only an ordinary table surely has columns and indexes of the usual form.
 Problem shape_problem(Relation relation, bool guarded, Shape *shape) {
   Problem problem = kind_problem(relation, guarded);
   if (!problem) problem = columns_problem(relation, shape);
@@ -222,7 +233,8 @@ Problem shape_problem(Relation relation, bool guarded, Shape *shape) {
   return problem;
 }
 
-// Error 42809 instead of 55000: the caller gave a wrong object, no state can change that.
+// The same problems have another errcode here: no filter is in a wrong state, the argument is a
+// wrong table.
 void require_filter_shape(Relation relation, Shape *shape) {
   Problem problem = shape_problem(relation, false, shape);
   if (!problem) return;
@@ -230,7 +242,8 @@ void require_filter_shape(Relation relation, Shape *shape) {
   raise_problem(relation, problem);
 }
 
-// heap_form_tuple fills columns by number, dropped ones included.
+// write_rows and the exchange of files need this: a new table has exactly these two attributes,
+// with the numbers 1 and 2, and the old table's descriptor describes its rows from the swap on.
 void require_plain_columns(Relation relation) {
   Shape shape;
   if (RelationGetDescr(relation)->natts == 2 && !columns_problem(relation, &shape) &&
