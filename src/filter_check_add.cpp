@@ -1,4 +1,5 @@
-// Check and add on filter tables: the two calls of a sign-up.
+// Check and add on filter tables: bloom_might_contain, bloom_add, and the same two for arrays.
+// These are the two calls of a sign-up.
 #include "pg.hpp"
 
 #include <algorithm>
@@ -17,7 +18,8 @@
 namespace bloomfilter {
 namespace {
 
-// Says once a session why no check of this filter denies.
+// Tells once in a session why no check of this filter denies. Not at every check: a sign-up form
+// checks at every keystroke.
 void notice_suspended(const OpenFilter &filter, const char *reason) {
   if (filter.table->told_suspended) return;
   filter.table->told_suspended = true;
@@ -27,7 +29,7 @@ void notice_suspended(const OpenFilter &filter, const char *reason) {
                            "name has been added.")));
 }
 
-// Says once a session that keys are not what they were.
+// Warns once in a session that the server's normalization is not the filter's any more.
 void warn_of_normalization(const OpenFilter &filter) {
   if (filter.table->told_normalization) return;
   filter.table->told_normalization = true;
@@ -45,8 +47,9 @@ void warn_of_normalization(const OpenFilter &filter) {
            errhint("Rebuild the filter with bloom_rebuild.")));
 }
 
-// Whether a check of this item may answer "definitely not": every name that was added is in, and
-// the item's key is today what it was when they were.
+// Whether a check of this item may answer "definitely not". Two things have to hold: every name
+// that was added is in the filter, and the item has the same key today as when the names were
+// added.
 bool may_deny(const OpenFilter &filter, std::string_view item) {
   if (const char *reason = suspension_reason(*filter.table)) {
     notice_suspended(filter, reason);
@@ -59,9 +62,9 @@ bool may_deny(const OpenFilter &filter, std::string_view item) {
   return false;
 }
 
-// Raises 55000 where the item's key is another today than when the filter was built: its bits
-// would go where no check looks once the server is as it was. A filter whose canary is lost
-// takes them, since it can never be resumed.
+// Raises 55000 if the item has another key today than when the filter was built. Its bits would go
+// to a place where no check looks once the server is as before. A filter whose canary is lost takes
+// such items, because it can never be resumed.
 void require_addable(const OpenFilter &filter, std::string_view item) {
   const Agreement agreement = filter.table->agreement;
   if (likely(agreement == Agreement::kFull) || filter.settings().canary_lost) return;
@@ -75,14 +78,15 @@ void require_addable(const OpenFilter &filter, std::string_view item) {
                           "the filter with bloom_rebuild.")));
 }
 
-// One item's look at the filter: its chunk, the positions of its bits there, and which of a batch
-// it is.
+// Where one item is looked up: its chunk, the positions of its bits in the chunk, and its index in
+// a batch.
 struct Probe {
   int32 chunk;
   int32 ordinal;
   Positions positions;
 };
 
+// The probe of a digest, or of an item. `ordinal` is the index in a batch.
 Probe probe_of(const OpenFilter &filter, const Digest &digest, int32 ordinal) {
   return {chunk_of(digest, filter.settings().chunks), ordinal, positions_of(digest)};
 }
@@ -91,6 +95,7 @@ Probe probe_of(const OpenFilter &filter, std::string_view item) {
   return probe_of(filter, hash_item(filter.settings().normalization, item), 0);
 }
 
+// Memory for `count` probes, also for more than 1 GB of them. It is freed with the current context.
 std::span<Probe> allocate_probes(size_t count) {
   return {static_cast<Probe *>(palloc_extended(sizeof(Probe) * Max(count, 1), MCXT_ALLOC_HUGE)),
           count};
@@ -99,8 +104,11 @@ std::span<Probe> allocate_probes(size_t count) {
 // The probes of the elements of an array that are not null and that `wanted` says true of, in their
 // order. `hashed` is told the digests, a batch at a time.
 template <typename Wanted, typename Hashed>
+// The probes of those array elements that are not null and for which `wanted` is true, in the order
+// of the array. Calls hashed(digests) for each batch, before any bit is read or set.
 std::span<Probe> probe_items(const OpenFilter &filter, const Datum *items, const bool *nulls,
                              int count, Wanted wanted, Hashed hashed) {
+  // hash_items hashes eight items at a time. A batch of 64 also makes one write to a journal.
   constexpr size_t kBatch = 64;
   std::array<std::string_view, kBatch> batch;
   std::array<int32, kBatch> ordinals;
@@ -127,8 +135,9 @@ std::span<Probe> probe_items(const OpenFilter &filter, const Datum *items, const
   return probes.first(probed);
 }
 
-// The probes ordered by chunk, those of one chunk in the order they had: a radix sort, 60 ns an
-// item where std::sort takes 177 (a million, by 131072 chunks). Uses up the memory of `probes`.
+// The probes ordered by chunk. Those of one chunk keep their order. A radix sort, because it takes
+// 60 ns an item where std::sort takes 177 (a million items, 131072 chunks). The memory of `probes`
+// is used up.
 std::span<Probe> sort_by_chunk(std::span<Probe> probes, int32 chunks) {
   constexpr int kDigitBits = 9;
   constexpr size_t kDigits = 1 << kDigitBits;
@@ -151,6 +160,10 @@ std::span<Probe> sort_by_chunk(std::span<Probe> probes, int32 chunks) {
 // Calls visit(span of items of one chunk) for each chunk in ascending order, the items in theirs:
 // each row is found once, rows lie in that order, and two batches of adds cannot deadlock.
 template <typename Visit>
+// Calls visit(items of one chunk) for each chunk, in ascending order. So each row is found once,
+// pages are read in order, and two batches of adds cannot deadlock. In order of arrival they did:
+// 19 deadlocks and 8 commits in 15 s, against 4,168 commits in this order (16 clients, 500 names a
+// transaction).
 void visit_by_chunk(const OpenFilter &filter, std::span<Probe> probes, Visit visit) {
   const std::span<Probe> sorted = sort_by_chunk(probes, filter.settings().chunks);
   for (auto first = sorted.begin(); first != sorted.end();) {
@@ -164,14 +177,19 @@ void visit_by_chunk(const OpenFilter &filter, std::span<Probe> probes, Visit vis
 
 // Calls answer(item, maybe) for each item, all of one chunk.
 template <typename Answer>
+// Calls answer(item, maybe) for each item. All items are of one chunk. Raises XX001 if the chunk is
+// missing or damaged, because "no bits" must never read as "definitely not".
 void check_in_chunk(const OpenFilter &filter, std::span<const Probe> items, Answer answer) {
   ChunkRow row =
       require_chunk(filter, items.front().chunk, &items.front().positions, Access::kRead);
   const ChunkView bits = stored_chunk(filter, &row);
   for (const Probe &item : items) answer(item, chunk_contains(bits, item.positions));
+  // Not by a destructor: an error above is a longjmp, which runs none. The abort releases the pin
+  // then.
   row.release();
 }
 
+// The answer for one item. A filter that may not deny is not read at all.
 bool might_contain(const OpenFilter &filter, std::string_view item) {
   if (!may_deny(filter, item)) return true;
   const Probe probe = probe_of(filter, item);
@@ -180,7 +198,8 @@ bool might_contain(const OpenFilter &filter, std::string_view item) {
   return answer;
 }
 
-// Adds `items`, all of one chunk, to its row. Returns how many were definitely new.
+// Adds `items`, all of one chunk, to its row. Returns how many items set a bit, that is, were
+// definitely new. If all bits are set already, the row is neither locked nor written.
 int64 add_to_chunk(const OpenFilter &filter, std::span<const Probe> items) {
   const auto has_all = [&](ChunkView bits) {
     return std::all_of(items.begin(), items.end(),
@@ -195,8 +214,9 @@ int64 add_to_chunk(const OpenFilter &filter, std::span<const Probe> items) {
   return change_chunk(filter, items.front().chunk, &items.front().positions, has_all, add_to);
 }
 
-// Whether a bit that was missing means that the name was: not while the filter may lack names. Says
-// so once a session, where something was added: whoever loads names would take 0 for a mistake.
+// Whether a bit that was missing means that its name was missing. It does not while the filter may
+// lack names. Tells that once in a session when something was added: a user who loads names would
+// take the result 0 for a mistake.
 bool knows_new_names(const OpenFilter &filter, int64 added) {
   const char *reason = suspension_reason(*filter.table);
   if (likely(reason == nullptr)) return true;
@@ -214,8 +234,9 @@ bool knows_new_names(const OpenFilter &filter, int64 added) {
 
 extern "C" {
 
-// bloom_might_contain(filter regclass, item text) -> boolean: false means definitely not. Null
-// for a null item.
+// bloom_might_contain(filter regclass, item text) -> boolean: false means definitely not. Null for
+// a null item. It needs SELECT, and works on a standby. A filter that is missing or damaged is an
+// error.
 PG_FUNCTION_INFO_V1(bloom_might_contain);
 PGDLLEXPORT Datum bloom_might_contain(PG_FUNCTION_ARGS) {
   if (PG_ARGISNULL(0)) null_filter();
@@ -229,8 +250,9 @@ PGDLLEXPORT Datum bloom_might_contain(PG_FUNCTION_ARGS) {
   PG_RETURN_BOOL(maybe);
 }
 
-// bloom_might_contain_many(filter regclass, items text[]) -> boolean[]: same order, bounds and
-// length; null for null.
+// bloom_might_contain_many(filter regclass, items text[]) -> boolean[]: the answers have the order,
+// bounds and length of the items; null for null. It takes 0.35 us an item, and one check in a query
+// 1.43 us (bench/RESULTS.md): items of one chunk share the look-up of their row.
 PG_FUNCTION_INFO_V1(bloom_might_contain_many);
 PGDLLEXPORT Datum bloom_might_contain_many(PG_FUNCTION_ARGS) {
   if (PG_ARGISNULL(0)) null_filter();
@@ -246,6 +268,7 @@ PGDLLEXPORT Datum bloom_might_contain_many(PG_FUNCTION_ARGS) {
   const std::span<Probe> probes = probe_items(
       filter, items, nulls, count, [&](std::string_view item) { return may_deny(filter, item); },
       [](std::span<const Digest>) {});
+  // The answer for an item that is not looked up, because the filter may not deny it.
   std::fill_n(items, count, BoolGetDatum(true));
   visit_by_chunk(filter, probes, [&](std::span<const Probe> in_chunk) {
     check_in_chunk(filter, in_chunk, [&](const Probe &item, bool maybe) {
@@ -259,7 +282,7 @@ PGDLLEXPORT Datum bloom_might_contain_many(PG_FUNCTION_ARGS) {
 }
 
 // bloom_add(filter regclass, item text) -> boolean: true means that the item was definitely new.
-// Null for a null item.
+// Null for a null item. It needs SELECT and INSERT, not UPDATE: who may add can never clear a bit.
 PG_FUNCTION_INFO_V1(bloom_add);
 PGDLLEXPORT Datum bloom_add(PG_FUNCTION_ARGS) {
   const OpenFilter filter = open_for_add(fcinfo, "bloom_add()");
@@ -270,6 +293,8 @@ PGDLLEXPORT Datum bloom_add(PG_FUNCTION_ARGS) {
   const std::string_view item = text_view(PG_GETARG_TEXT_PP(1));
   require_addable(filter, item);
   const Digest digest = hash_item(filter.settings().normalization, item);
+  // Before the look at the bits. An item whose bits are all set has to be in the journal too: they
+  // may be the bits of names that leave with the rebuild.
   write_journal(filter, {&digest, 1});
   const Probe probe = probe_of(filter, digest, 0);
   const int64 added = add_to_chunk(filter, {&probe, 1});
@@ -279,9 +304,9 @@ PGDLLEXPORT Datum bloom_add(PG_FUNCTION_ARGS) {
   PG_RETURN_BOOL(is_new);
 }
 
-// bloom_add_many(filter regclass, items text[]) -> bigint: how many were definitely new. Chunks
-// are taken in ascending order, so that two calls cannot deadlock, and each row is written at
-// most once. Nulls are skipped; null for a null array.
+// bloom_add_many(filter regclass, items text[]) -> bigint: how many items were definitely new.
+// Chunks are taken in ascending order, so that two calls cannot deadlock, and each row is written
+// at most once. Nulls are skipped. Null for a null array.
 PG_FUNCTION_INFO_V1(bloom_add_many);
 PGDLLEXPORT Datum bloom_add_many(PG_FUNCTION_ARGS) {
   const OpenFilter filter = open_for_add(fcinfo, "bloom_add_many()");

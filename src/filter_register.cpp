@@ -1,4 +1,4 @@
-// bloom_register: a table that was made by hand becomes a filter, with its bits.
+// bloom_register: a table that was made by hand becomes a filter, with the bits that it has.
 #include "pg.hpp"
 
 #include "arguments.hpp"
@@ -11,8 +11,10 @@
 namespace bloomfilter {
 namespace {
 
-// Raises unless the table holds the rows 0 to n - 1 and nothing else; returns n, and about how
-// many items in *items. The caller's lock keeps writers out.
+// Raises 55000 unless the table has exactly the rows 0 to n - 1, and XX001 if a row does not hold
+// its bits. Returns n, and sets *items to the number of items that the bits show. The caller holds
+// a lock that keeps writers out. It scans the table, not the index: the rows are needed for the
+// estimate, and a damaged index could hide a row.
 int32 count_chunks(Relation relation, const Shape &shape, float8 *items) {
   int64 rows = 0, highest = -1, lowest = 0;
   *items = 0;
@@ -23,16 +25,15 @@ int32 count_chunks(Relation relation, const Shape &shape, float8 *items) {
     highest = Max(highest, chunk);
     ++rows;
   });
-  // The primary key sees to it that no number is there twice.
+  // The primary key guarantees that no number occurs twice. So n rows from 0 to n - 1 are all rows.
   if (lowest < 0 || rows != highest + 1)
-    ereport(ERROR,
-            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-             errmsg("table \"%s\" does not hold every chunk", RelationGetRelationName(relation)),
-             errdetail("It has " INT64_FORMAT " rows, and their numbers go from " INT64_FORMAT
-                       " to " INT64_FORMAT ".",
-                       rows, lowest < 0 ? lowest : Min(highest, 0), highest),
-             errhint("A filter of n chunks has one row for each number from 0 to n - 1, also for "
-                     "empty chunks.")));
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("\"%s\" does not hold every chunk", RelationGetRelationName(relation)),
+                    errdetail("It has " INT64_FORMAT " rows, with numbers from " INT64_FORMAT
+                              " to " INT64_FORMAT ".",
+                              rows, lowest < 0 ? lowest : Min(highest, 0), highest),
+                    errhint("A filter of n chunks has the rows 0 to n - 1, empty ones too.")));
+  // A smaller filter makes it likely that two transactions want the same rows.
   if (rows < kMinTableChunks)
     ereport(ERROR,
             (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -41,8 +42,8 @@ int32 count_chunks(Relation relation, const Shape &shape, float8 *items) {
   return static_cast<int32>(rows);
 }
 
-// Raises if one of the names that must be in the table is not: then its bits were made another
-// way than ours.
+// Raises 55000 if a name that must be in the table is not. Then the bits were made in another way
+// than this extension makes them, and every check would be wrong.
 void require_known(const OpenFilter &filter, ArrayType *known) {
   Datum *items;
   bool *nulls;
@@ -73,7 +74,9 @@ void require_known(const OpenFilter &filter, ArrayType *known) {
 extern "C" {
 
 // bloom_register(filter regclass, normalization text, capacity float8, fp_rate float8, known
-// text[]): adopts a table made by hand, with its bits. Refused if an item of `known` is denied.
+// text[]): makes a filter of a table that was made by hand, with its bits. Raises 55000 if an item
+// of `known` is denied. Only the owner of the table may call it. The filter is ready at the commit:
+// the caller promises that every name is in the table.
 PG_FUNCTION_INFO_V1(bloom_register);
 PGDLLEXPORT Datum bloom_register(PG_FUNCTION_ARGS) {
   PreventCommandIfReadOnly("bloom_register()");
@@ -85,7 +88,9 @@ PGDLLEXPORT Datum bloom_register(PG_FUNCTION_ARGS) {
   const float8 capacity = PG_ARGISNULL(2) ? 0 : PG_GETARG_FLOAT8(2);
   require_size_arguments(PG_ARGISNULL(2) ? 1 : capacity, fp_rate);
 
+  // Before the lock: only the owner may stop the writers of the table.
   require_owner(relid);
+  // The lock keeps writers out until the commit, and lets readers pass.
   Relation relation = relation_open(relid, ShareRowExclusiveLock);
   if (has_guard(relation))
     ereport(ERROR,
@@ -99,10 +104,13 @@ PGDLLEXPORT Datum bloom_register(PG_FUNCTION_ARGS) {
   const int32 chunks = count_chunks(relation, shape, &items);
   relation_close(relation, NoLock);
 
+  // A capacity of 0 means that it is not known.
   Settings settings = new_settings(relid, chunks, normalization, capacity, fp_rate);
   settings.items_at_build = items;
   store_settings_alone(relid, settings, fcinfo->flinfo->fn_oid);
   comment_on_filter(relid);
+  // Opened as every later check opens it. If it cannot be opened, or denies a known name, all is
+  // rolled back.
   const OpenFilter filter = open_filter(relid, AccessShareLock, ACL_NO_RIGHTS);
   if (!PG_ARGISNULL(4)) require_known(filter, PG_GETARG_ARRAYTYPE_P(4));
   close_filter(filter);

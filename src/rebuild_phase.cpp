@@ -1,4 +1,5 @@
-
+// The locks that tell whether a rebuild runs and which phase it is in, and the status texts that
+// bloom_info makes of them.
 #include "pg.hpp"
 
 #include "rebuild_phase.hpp"
@@ -6,11 +7,14 @@
 namespace bloomfilter {
 namespace {
 
-// Lock tags: objects of pg_class with a subobject that no column has. The first is the rebuild
-// itself, the others are its phases.
+// The lock tags are objects of pg_class with a subobject number that no column has. The first tag
+// is the rebuild itself, the next ones are its phases. They are session locks, but not advisory
+// locks: an advisory lock of the session survives an error, and would then keep later rebuilds out
+// of a pooled session. These locks are gone when the transaction aborts.
 constexpr uint16 kRebuildLock = 0x7B00;
-// The journal's lock says that its rebuild runs. The tag has the filter and the journal's number,
-// for the journal that a restored dump names is another's; no catalog has the filter's OID.
+// Tells that the rebuild with this journal still runs. The tag contains the filter and the number
+// of the journal, because a restored dump names a journal of another filter. No catalog has the OID
+// of a filter, so nothing else has this tag.
 constexpr uint16 kJournalLock = 0x7B10;
 
 constexpr const char *kPhaseNames[] = {"opening", "waiting for sign-ups under way",
@@ -33,7 +37,9 @@ LOCKTAG journal_tag(Oid relid, uint32 journal) {
   return tag;
 }
 
-// Whether some session, this one perhaps, holds the lock.
+// Whether any session holds the lock, this session included. It asks for ShareLock, does not wait,
+// and releases the lock at once, so two sessions may look at the same time. Not for a standby,
+// where the server refuses this lock mode with an error.
 bool is_held(const LOCKTAG &tag) {
   if (compat_lock_held_by_me(tag, ExclusiveLock)) return true;
   if (LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL) return true;
@@ -41,6 +47,7 @@ bool is_held(const LOCKTAG &tag) {
   return false;
 }
 
+// LockRelease alone would print a warning for a lock that this session does not hold.
 void release_if_held(const LOCKTAG &tag) {
   if (compat_lock_held_by_me(tag, ExclusiveLock)) LockRelease(&tag, ExclusiveLock, true);
 }
@@ -54,6 +61,7 @@ void release_phases(Oid relid) {
 
 bool try_lock_rebuild(Oid relid) {
   const LOCKTAG tag = rebuild_tag(relid, 0);
+  // The server would grant the lock a second time to the session that holds it.
   if (compat_lock_held_by_me(tag, ExclusiveLock)) return false;
   return LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL;
 }
@@ -61,7 +69,7 @@ bool try_lock_rebuild(Oid relid) {
 void enter_phase(Oid relid, Phase phase) {
   Assert(compat_lock_held_by_me(rebuild_tag(relid, 0), ExclusiveLock));
   release_phases(relid);
-  // A moment's look by another session at what it is may be in the way: wait for that.
+  // Another session that looks for the phase may hold the lock for a moment. This waits for it.
   const LOCKTAG tag = phase_tag(relid, phase);
   LockAcquire(&tag, ExclusiveLock, true, false);
 }
@@ -72,6 +80,7 @@ void lock_journal(Oid relid, uint32 journal) {
 }
 
 void unlock_rebuild(Oid relid, uint32 journal) {
+  // The rebuild's own lock is last, so that the next rebuild never meets a phase of this one.
   release_phases(relid);
   if (journal != 0) release_if_held(journal_tag(relid, journal));
   release_if_held(rebuild_tag(relid, 0));
@@ -87,12 +96,13 @@ const char *running_rebuild(const FilterTable &table) {
   for (int phase = 0; phase <= static_cast<int>(Phase::kSwapping); ++phase)
     if (is_held(phase_tag(table.relid, static_cast<Phase>(phase))))
       return psprintf("rebuilding: %s", kPhaseNames[phase]);
+  // Between two phases the session holds the lock of neither.
   return "rebuilding";
 }
 
 const char *broken_rebuild(const FilterTable &table) {
   if (table.settings.journal == 0) return nullptr;
-  // The primary's locks are not to be seen on a standby.
+  // A standby does not see the locks of the primary, so it cannot tell which of the two it is.
   return RecoveryInProgress() ? "ready: a rebuild runs on the primary, or broke off"
                               : "rebuild broken off";
 }

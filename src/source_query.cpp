@@ -1,4 +1,5 @@
-// Runs the query that a filter is loaded from, and gives its rows to a spool as they come.
+// Runs the query that a filter is loaded from, through SPI. It refuses every source that might
+// write, and every row that is neither a name nor a filter value.
 #include "pg.hpp"
 
 #include <cstring>
@@ -14,13 +15,14 @@ namespace {
 // How the one column of a source becomes names or values.
 struct Column {
   SourceRows rows;
-  bool casts;  // to_text makes text of its type
+  bool casts;  // to_text makes text of the column's type
   FmgrInfo to_text;
 };
 
-// Receives the rows of a source.
+// Receives the rows of a source one by one. SPI would otherwise collect all rows of the source in
+// memory before the first is read.
 struct Receiver {
-  DestReceiver receiver;  // first: the executor knows the receiver by it
+  DestReceiver receiver;  // first: the executor has only a pointer to this member
   SourceSpool *spool;
   const char *filter;
   Oid value_type;
@@ -30,14 +32,17 @@ struct Receiver {
   MemoryContext row_context;
 };
 
-// The extension's type bloomfilter; `function` is any of its functions.
+// The extension's type bloomfilter; `function` is any of its functions. The type is looked up in
+// the schema of the extension, since the search_path of the caller may find another type of that
+// name.
 Oid value_type_of(Oid function) {
   return GetSysCacheOid2(TYPENAMENSP, static_cast<AttrNumber>(Anum_pg_type_oid),
                          CStringGetDatum("bloomfilter"),
                          ObjectIdGetDatum(get_func_namespace(function)));
 }
 
-// Raises 42804 where the rows are neither names nor values.
+// Raises 42804 if the rows are neither names nor values. A domain over bloomfilter counts as a
+// value.
 Column column_of(TupleDesc descriptor, Oid value_type) {
   if (descriptor->natts != 1)
     ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
@@ -52,8 +57,9 @@ Column column_of(TupleDesc descriptor, Oid value_type) {
   const CoercionPathType path =
       type == TEXTOID ? COERCION_PATH_RELABELTYPE
                       : find_coercion_pathway(TEXTOID, type, COERCION_IMPLICIT, &function);
-  // Of casts by function the server's own alone, of name and char(n): another's would be called
-  // without asking whether the caller may.
+  // The only casts by a function that are taken are the server's own, those of name and char(n).
+  // Nothing checks here whether the caller may call a function, so the function of another user
+  // must not run.
   const bool by_server =
       path == COERCION_PATH_FUNC && function < FirstNormalObjectId && get_func_nargs(function) == 1;
   if (path != COERCION_PATH_RELABELTYPE && !by_server)
@@ -65,8 +71,8 @@ Column column_of(TupleDesc descriptor, Oid value_type) {
   return column;
 }
 
-// The plan may have been made anew since require_source looked: a table of the source can change
-// its column's type meanwhile.
+// The executor calls this before the first row. The source was planned again since require_source,
+// in another transaction, so its column may have another type now. Raises 42804 in that case.
 void start_rows(DestReceiver *receiver, int, TupleDesc descriptor) {
   auto *source = reinterpret_cast<Receiver *>(receiver);
   source->column = column_of(descriptor, source->value_type);
@@ -79,19 +85,20 @@ void start_rows(DestReceiver *receiver, int, TupleDesc descriptor) {
          errhint("Call the procedure again.")));
 }
 
-// Each row is detoasted and cast in a context of its own that is reset after it, so that a billion
-// rows take no more memory than one.
+// The executor calls this for each row. Returns true, which asks for the next row.
 bool receive_row(TupleTableSlot *slot, DestReceiver *receiver) {
   auto *source = reinterpret_cast<Receiver *>(receiver);
   const bool values = source->column.rows == SourceRows::kValues;
   bool is_null;
   Datum datum = slot_getattr(slot, 1, &is_null);
   if (is_null) {
-    // Of a name that nobody has nothing is missing; of a filter all its names are.
+    // A null name is the name of nobody, so the filter lacks nothing. A null value stands for a
+    // filter that is missing with all its names.
     if (values) null_filter();
     return true;
   }
   ++source->rows;
+  // What the cast and detoasting allocate is freed after each row. A source may have 10^8 of them.
   MemoryContext caller = MemoryContextSwitchTo(source->row_context);
   if (source->column.casts) datum = FunctionCall1(&source->column.to_text, datum);
   if (values)
@@ -103,9 +110,11 @@ bool receive_row(TupleTableSlot *slot, DestReceiver *receiver) {
   return true;
 }
 
+// The executor requires these two calls. The receiver has nothing to free.
 void end_rows(DestReceiver *) {}
 
-// The source as a plan of one query that yields rows, which may be run in parallel.
+// Plans the source, which may run in parallel. Raises 22023 unless it is one query that yields
+// rows. Inside an SPI connection.
 SPIPlanPtr prepare_source(const char *source) {
   SPIPlanPtr plan = SPI_prepare_cursor(source, 0, nullptr, CURSOR_OPT_PARALLEL_OK);
   if (plan == nullptr)
@@ -117,12 +126,13 @@ SPIPlanPtr prepare_source(const char *source) {
   return plan;
 }
 
-// SPI_is_cursor_plan has seen to it that there is exactly one.
+// The one statement of a plan. SPI_is_cursor_plan has checked that it is the only one.
 const CachedPlanSource *plan_source_of(SPIPlanPtr plan) {
   return static_cast<CachedPlanSource *>(linitial(SPI_plan_get_plan_sources(plan)));
 }
 
-// Raises 22023 where the statement itself writes or locks rows.
+// Raises 22023 if the statement itself writes or locks rows. This sees only the statement;
+// run_source stops functions that write.
 void require_reading(const CachedPlanSource *plan) {
   const ListCell *cell;
   foreach (cell, plan->query_list) {
@@ -136,13 +146,14 @@ void require_reading(const CachedPlanSource *plan) {
   }
 }
 
-// So that an error of a table or function of the source says which filter was being loaded.
+// Names the filter in the context of every error of the source, which may come from any function.
 void add_error_context(void *filter) {
   errcontext("source of Bloom filter \"%s\"", static_cast<const char *>(filter));
 }
 
-// Runs the source to its end. Row-level security is an error rather than a filter: hidden rows
-// would be missing names. An error leaves transaction and settings to whoever rolls back.
+// Runs the source to its end. Row-level security raises an error here and does not filter: names in
+// hidden rows would be missing from the filter. After an error, the abort of the transaction
+// restores the settings and XactReadOnly.
 void run_source(const char *source, Receiver *receiver) {
   ErrorContextCallback context = {error_context_stack, add_error_context,
                                   const_cast<char *>(receiver->filter)};
@@ -152,11 +163,13 @@ void run_source(const char *source, Receiver *receiver) {
                     false);
   SPIPlanPtr plan = prepare_source(source);
   require_reading(plan_source_of(plan));
-  // Not the setting transaction_read_only, which PostgreSQL 16 and later do not save and restore.
+  // Functions that the source calls cannot write now. The variable, and not the setting
+  // transaction_read_only: PostgreSQL 16 and later do not save and restore that setting.
   const bool read_only = XactReadOnly;
   XactReadOnly = true;
   SPIExecuteOptions options{};
   options.dest = &receiver->receiver;
+  // No limit of rows: with a limit, SPI does not run a plan in parallel.
   const int result = SPI_execute_plan_extended(plan, &options);
   if (result < 0) elog(ERROR, "SPI_execute_plan failed: %s", SPI_result_code_string(result));
   XactReadOnly = read_only;
@@ -168,7 +181,7 @@ void run_source(const char *source, Receiver *receiver) {
 }  // namespace
 
 SourceRows require_source(const char *source, Oid caller) {
-  // A lone word is a table's name given for a query.
+  // A single word is the name of a table, given in place of a query.
   if (std::strpbrk(source, " \t\r\n(") == nullptr)
     ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                     errmsg("source must be a query, not \"%s\"", source),

@@ -1,4 +1,6 @@
-
+// Keeps the names and values of a source until their chunks are written. If all chunks fit into
+// maintenance_work_mem, it keeps bits in memory. Otherwise it keeps digests in temporary files, one
+// file for each part of the filter, so that the source runs only once.
 #include "pg.hpp"
 
 extern "C" {
@@ -17,9 +19,10 @@ extern "C" {
 namespace bloomfilter {
 namespace {
 
-// A temporary file that is written to its end, and deleted when it is closed. Not the server's
-// BufFile: closing that writes its last page, and may raise an error; a rebuild closes its files
-// while its transaction aborts. What is written here comes in kilobytes.
+// A temporary file that is written from its beginning to its end, and deleted when it is closed.
+// Not the server's BufFile: BufFileClose writes the last page and may raise an error, and a rebuild
+// closes its files while its transaction aborts. No buffer is needed either: each write is of many
+// entries.
 struct SpoolFile {
   File file;
   int64 size;
@@ -27,70 +30,79 @@ struct SpoolFile {
 
 }  // namespace
 
-// Digests are divided by the first bits of the number that chooses a chunk: whatever the number of
-// chunks comes to be, those of a part belong to neighboring chunks.
+// Digests are divided into parts by the first bits of the number that chooses the chunk. The
+// digests of a part belong to neighboring chunks, whatever the number of chunks will be.
 struct SourceSpool {
   MemoryContext context;
   Normalization normalization;
   int32 chunks;  // 0: not known yet
   bool outlives_transaction;
 
-  // All chunks, in memory; null where they do not fit, or are not known.
+  // All chunks, in memory. Null if they do not fit, or if their number is not known.
   uint8 *bits;
 
   // Keys that wait to be hashed, eight at a time.
   std::array<md5::Block, md5::kLanes> keys;
   size_t keys_count;
-  // Digests that wait to be moved to bits or files, and as much memory again to order them by part.
+  // Digests that wait to be moved to the bits or to the files. `ordered` is as much memory again,
+  // to order them by part.
   Digest *pending;
   Digest *ordered;
   size_t pending_count;
   size_t max_pending;
-  // Digests in files, one a part; null as long as all are in memory.
+  // Digests in files, one for each part. Null as long as all digests are in memory.
   SpoolFile *parts;
   int log2_parts;
-  // Chunks of values, each value folded to the filter's chunks, one after the other.
+  // The chunks of values, one value after the other. Each value is folded to the chunks of the
+  // filter.
   SpoolFile *values;
   int64 values_count;
 
+  // `names` counts all names, and `different` estimates how many of them differ. The second is used
+  // only if the number of chunks is not known.
   int64 names;
   hyperLogLogState different;
 };
 
 namespace {
 
-// Of the server's HyperLogLog, which takes 2^14 bytes: an error of 0.8 %.
+// The server's HyperLogLog has 2^14 bytes of registers then, and a standard error of 0.8 %.
 constexpr uint8 kRegisterBits = 14;
-// Beyond so many its hashes of 32 bits meet too often to count by.
+// Its hashes have 32 bits. With more names than this, too many hashes are equal to count by them.
 constexpr int64 kCountable = INT64CONST(1) << 30;
 
-// So many that what goes to a part at once is worth a write.
+// 16 to 256 parts: as many as possible, as long as a write to a part has 256 digests (4 kB) on
+// average.
 constexpr int kMaxLog2Parts = 8, kMinLog2Parts = 4;
 constexpr size_t kDigestsPerWrite = 256;
 
-// With so many, those of a part find its bits in the processor's cache: 20 M names into 131072
-// chunks take 4 s, and took 5.4 when each was set as it came, its bits fetched ahead.
+// At most 2^22 digests wait, 64 MB of them. With so many, the bits of one part are in the
+// processor's cache while its digests are moved: 20 M names into 131072 chunks take 4 s. They took
+// 5.4 s when each bit was set at once, with its cache line fetched ahead.
 constexpr size_t kMaxPending = size_t{1} << 22;
 
-// Values are folded and written so many chunks at a time.
+// Values are folded, written and read in pieces of 64 chunks, which is 64 kB on the stack.
 constexpr int32 kFoldedChunks = 64;
 
 Header header_of(const SourceSpool *spool) {
   return table_header(spool->chunks, spool->normalization);
 }
 
-// Chunks that are held in memory at once while digests take the rest of maintenance_work_mem.
+// The number of chunks that are in memory at once: three quarters of maintenance_work_mem, since a
+// chunk is one kilobyte. Digests that wait take the other quarter.
 int32 chunks_at_once() {
   return Max(maintenance_work_mem / 4 * 3, kFoldedChunks);
 }
 
+// The number of parts for so many digests that wait.
 int log2_parts(size_t max_pending) {
   int log2 = kMaxLog2Parts;
   while (log2 > kMinLog2Parts && max_pending >> log2 < kDigestsPerWrite) --log2;
   return log2;
 }
 
-[[noreturn]] void file_failed(const char *message) {
+// Raises the error that errno tells of. `action` completes "could not ... temporary file".
+[[noreturn]] void file_failed(const char *action) {
   const char *reason = strerror(errno);
   ereport(ERROR, (errcode_for_file_access(), errmsg(message, reason)));
   pg_unreachable();
@@ -102,11 +114,14 @@ int log2_parts(size_t max_pending) {
   pg_unreachable();
 }
 
+// The server puts a file that outlives its transaction into the default tablespace, and any other
+// file into temp_tablespaces.
 SpoolFile make_file(const SourceSpool *spool) {
   PrepareTempTablespaces();
   return {OpenTemporaryFile(spool->outlives_transaction), 0};
 }
 
+// Appends to the file. Raises an error unless all bytes were written.
 void append_to_file(SpoolFile *file, const void *bytes, Size size) {
   if (size == 0) return;
   errno = 0;
@@ -118,7 +133,7 @@ void append_to_file(SpoolFile *file, const void *bytes, Size size) {
   file->size += static_cast<int64>(size);
 }
 
-// Reads `size` bytes from `offset` on, all of which were written.
+// Reads `size` bytes from `offset` on. All of them were written before.
 void read_at(const SpoolFile &file, int64 offset, void *bytes, Size size) {
   const auto got = FileRead(file.file, static_cast<char *>(bytes), static_cast<int>(size),
                             static_cast<off_t>(offset), WAIT_EVENT_BUFFILE_READ);
@@ -126,10 +141,13 @@ void read_at(const SpoolFile &file, int64 offset, void *bytes, Size size) {
   if (static_cast<int64>(got) != static_cast<int64>(size)) cut_short();
 }
 
+// The part of a digest: its first bits, which are also the first bits of the number that chooses
+// the chunk. So parts lie in the order of chunks.
 size_t part_of(const SourceSpool *spool, const Digest &digest) {
   return static_cast<size_t>(digest.hi >> (64 - spool->log2_parts));
 }
 
+// Sets the bits of a digest, if its chunk is in the range.
 void set_bits(const ChunkRange &range, const Header &header, const Digest &digest) {
   uint8 *chunk = range.find(header, chunk_of(digest, header.chunks));
   if (chunk != nullptr) chunk_add(MutableChunkView(chunk, kChunkBytes), positions_of(digest));
@@ -139,12 +157,14 @@ void make_parts(SourceSpool *spool) {
   const size_t parts = size_t{1} << spool->log2_parts;
   MemoryContext caller = MemoryContextSwitchTo(spool->context);
   auto *files = static_cast<SpoolFile *>(palloc0(sizeof(SpoolFile) * parts));
+  // Known to close_spool before the first file is made: making a later one may raise an error.
   spool->parts = files;
   for (size_t part = 0; part < parts; ++part) files[part] = make_file(spool);
   MemoryContextSwitchTo(caller);
 }
 
-// Moves the digests that wait to the bits, or to the files of their parts, part by part.
+// Moves the digests that wait to the bits, or to the files of their parts. A counting sort by part
+// puts them in order first. So each file gets one write, and the bits of one part are set in a row.
 void move_pending(SourceSpool *spool) {
   CHECK_FOR_INTERRUPTS();
   const size_t parts = size_t{1} << spool->log2_parts;
@@ -168,6 +188,7 @@ void move_pending(SourceSpool *spool) {
   spool->pending_count = 0;
 }
 
+// Hashes the keys that wait, and passes their digests on.
 void hash_keys(SourceSpool *spool) {
   std::array<Digest, md5::kLanes> digests;
   md5::digest_lanes(spool->keys, digests);
@@ -176,7 +197,7 @@ void hash_keys(SourceSpool *spool) {
   for (size_t i = 0; i < count; ++i) spool_digest(spool, digests[i]);
 }
 
-// Sets the bits of a file's digests that lie in the range.
+// Sets the bits of those digests of a file that lie in the range.
 void fill_from_file(const SpoolFile &file, const ChunkRange &range, const Header &header) {
   std::array<Digest, 4096> digests;
   for (int64 offset = 0; offset < file.size;) {
@@ -189,7 +210,7 @@ void fill_from_file(const SpoolFile &file, const ChunkRange &range, const Header
   }
 }
 
-// ORs a range of every value's chunks into it.
+// ORs the same range of the chunks of every value into it.
 void fill_from_values(SourceSpool *spool, const ChunkRange &range) {
   std::array<uint8, chunk_offset(kFoldedChunks)> chunks;
   for (int64 value = 0; value < spool->values_count; ++value) {
@@ -205,13 +226,13 @@ void fill_from_values(SourceSpool *spool, const ChunkRange &range) {
   }
 }
 
-// Sets the bits of all that was spooled and lies in the range.
+// Sets the bits of everything that was spooled and lies in the range.
 void fill_range(SourceSpool *spool, const ChunkRange &range) {
   const Header header = header_of(spool);
   for (size_t i = 0; i < spool->pending_count; ++i) set_bits(range, header, spool->pending[i]);
   if (spool->parts != nullptr) {
-    // The parts whose share of all digests meets the range's share of all chunks; two ranges may
-    // meet in one.
+    // Only the parts that overlap the range, by their share of all digests. The part at the border
+    // of two ranges is read for both.
     const int64 parts = INT64CONST(1) << spool->log2_parts, end = range.first + range.count;
     const int64 last = (end * parts - 1) / header.chunks;
     for (int64 part = static_cast<int64>(range.first) * parts / header.chunks; part <= last; ++part)
@@ -220,7 +241,9 @@ void fill_range(SourceSpool *spool, const ChunkRange &range) {
   if (spool->values != nullptr) fill_from_values(spool, range);
 }
 
-// Hashes what still waits for that, and gives the memory of digests that are in bits or files back.
+// Hashes the keys that still wait. If digests are in bits or files already, moves the rest there
+// and frees their memory, which the chunks may need. A few digests that never left memory stay
+// there.
 void finish_spool(SourceSpool *spool) {
   hash_keys(spool);
   if (spool->bits == nullptr && spool->parts == nullptr) return;
@@ -230,7 +253,8 @@ void finish_spool(SourceSpool *spool) {
   spool->ordered = spool->pending = nullptr;
 }
 
-// Folds chunks [first, first + count) of the filter out of a value's, `factor` of which make one.
+// Folds chunks [first, first + count) of the filter out of a value. `factor` chunks of the value
+// make one of the filter.
 void fold_part(const ValueView &value, int32 factor, int32 first, int32 count, uint8 *target) {
   Header part = value.header;
   part.chunks = count * factor;
@@ -240,6 +264,8 @@ void fold_part(const ValueView &value, int32 factor, int32 first, int32 count, u
 }  // namespace
 
 SourceSpool *open_spool(Normalization normalization, int32 chunks, bool outlives_transaction) {
+  // The memory of a rebuild has to outlive its transactions. close_spool frees it, also after an
+  // error.
   MemoryContext context =
       AllocSetContextCreate(outlives_transaction ? TopMemoryContext : CurrentMemoryContext,
                             "bloomfilter source", ALLOCSET_DEFAULT_SIZES);
@@ -253,6 +279,7 @@ SourceSpool *open_spool(Normalization normalization, int32 chunks, bool outlives
   if (chunks != 0 && chunks <= chunks_at_once())
     spool->bits = static_cast<uint8 *>(allocate_zeroed(chunk_offset(chunks)));
   if (chunks == 0) initHyperLogLog(&spool->different, kRegisterBits);
+  // An eighth of maintenance_work_mem for digests that wait, and an eighth to order them.
   spool->max_pending =
       Min(kMaxPending, static_cast<size_t>(maintenance_work_mem) * 1024 / 8 / sizeof(Digest));
   spool->log2_parts = log2_parts(spool->max_pending);
@@ -263,7 +290,7 @@ SourceSpool *open_spool(Normalization normalization, int32 chunks, bool outlives
 }
 
 void close_spool(SourceSpool *spool) {
-  // Where making one failed, those from it on were not made.
+  // The server has no file 0. If making a file failed, that file and those after it are 0.
   for (int part = 0; spool->parts != nullptr && part < 1 << spool->log2_parts; ++part)
     if (spool->parts[part].file > 0) FileClose(spool->parts[part].file);
   if (spool->values != nullptr && spool->values->file > 0) FileClose(spool->values->file);
@@ -273,6 +300,7 @@ void close_spool(SourceSpool *spool) {
 void spool_name(SourceSpool *spool, std::string_view name) {
   Assert(spool->keys_count < md5::kLanes);
   ++spool->names;
+  // Only keys of at most 55 bytes can be hashed eight at a time. A longer one is hashed alone.
   if (!write_short_key(spool->normalization, name, md5::kMaxKeyBytes,
                        spool->keys[spool->keys_count]))
     return spool_digest(spool, hash_item(spool->normalization, name));
@@ -312,6 +340,7 @@ float8 spooled_names(SourceSpool *spool) {
   hash_keys(spool);
   const auto names = static_cast<float8>(spool->names);
   if (spool->names > kCountable) return names;
+  // The estimate may be higher than the number of names that were seen.
   return Min(names, std::round(estimateHyperLogLog(&spool->different)));
 }
 
