@@ -27,12 +27,14 @@ int32 count_chunks(Relation relation, const Shape &shape, float8 *items) {
   });
   // The primary key guarantees that no number occurs twice. So n rows from 0 to n - 1 are all rows.
   if (lowest < 0 || rows != highest + 1)
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("\"%s\" does not hold every chunk", RelationGetRelationName(relation)),
-                    errdetail("It has " INT64_FORMAT " rows, with numbers from " INT64_FORMAT
-                              " to " INT64_FORMAT ".",
-                              rows, lowest < 0 ? lowest : Min(highest, 0), highest),
-                    errhint("A filter of n chunks has the rows 0 to n - 1, empty ones too.")));
+    ereport(ERROR,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+             errmsg("table \"%s\" does not hold every chunk", RelationGetRelationName(relation)),
+             errdetail("It has " INT64_FORMAT " rows, and their numbers go from " INT64_FORMAT
+                       " to " INT64_FORMAT ".",
+                       rows, lowest < 0 ? lowest : Min(highest, 0), highest),
+             errhint("A filter of n chunks has one row for each number from 0 to n - 1, also for "
+                     "empty chunks.")));
   // A smaller filter makes it likely that two transactions want the same rows.
   if (rows < kMinTableChunks)
     ereport(ERROR,

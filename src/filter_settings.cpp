@@ -246,7 +246,9 @@ const char *parse_settings(const Trigger &guard, Settings *settings) {
     if (equals == std::string_view::npos ||
         !parse_name(argument.substr(0, equals), kKeyNames, &key) || seen[key] ||
         !parse_setting(static_cast<Key>(key), argument.substr(equals + 1), settings))
-      return psprintf("Its setting \"%s\" is malformed, or of another version.", guard.tgargs[i]);
+      return psprintf(
+          "Its setting \"%s\" is malformed or comes from another version of the extension.",
+          guard.tgargs[i]);
     // A setting that comes twice is an error: neither of the two is known to be the right one.
     seen[key] = true;
   }

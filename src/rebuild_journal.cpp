@@ -31,7 +31,7 @@ struct JournalPath {
 };
 
 // Raises the error that errno tells of. `action` completes "could not ... journal file".
-[[noreturn]] void journal_failed(const char *action, const char *path) {
+[[noreturn]] void journal_failed(const char *message, const char *path) {
   const char *reason = strerror(errno);
   ereport(ERROR, (errcode_for_file_access(), errmsg(message, path, reason)));
   pg_unreachable();
@@ -121,7 +121,8 @@ uint32 make_journal(Oid relid) {
   char folder[MAXPGPATH];
   TempTablespacePath(folder, DEFAULTTABLESPACE_OID);
   // The server makes this folder only when it needs it.
-  if (MakePGDirectory(folder) < 0 && errno != EEXIST) journal_failed("create folder of", folder);
+  if (MakePGDirectory(folder) < 0 && errno != EEXIST)
+    journal_failed(gettext_noop("could not create directory \"%s\": %s"), folder);
   const JournalPath path(relid, journal);
   // Neither the file nor its entries are flushed to the disk. After a crash of the server the
   // rebuild no longer runs, and nobody reads them.

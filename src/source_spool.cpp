@@ -102,7 +102,7 @@ int log2_parts(size_t max_pending) {
 }
 
 // Raises the error that errno tells of. `action` completes "could not ... temporary file".
-[[noreturn]] void file_failed(const char *action) {
+[[noreturn]] void file_failed(const char *message) {
   const char *reason = strerror(errno);
   ereport(ERROR, (errcode_for_file_access(), errmsg(message, reason)));
   pg_unreachable();
