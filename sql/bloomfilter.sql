@@ -19,17 +19,17 @@ create function username_bits(name text, chunks int, out chunk int, out mask bit
 returns record
 as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 2;
 comment on function username_bits(text, int) is
-    'chunk and mask of a name in a filter of that many chunks, lower-cased, k = 7';
+    'chunk and mask of a name in a filter of that many chunks, lowercased, k = 7';
 
 create function username_bits(name varchar, out chunk int, out mask bit(8192)) returns record
 as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 2;
 comment on function username_bits(varchar) is
-    'chunk and mask of a name in a filter of 131072 chunks, lower-cased, k = 7';
+    'chunk and mask of a name in a filter of 131072 chunks, lowercased, k = 7';
 
 create function bloom_chunk(item text, chunks int) returns int
 as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 2;
 comment on function bloom_chunk(text, int) is
-    'chunk of an item in a filter of that many chunks, lower-cased';
+    'chunk of an item in a filter of that many chunks, lowercased';
 
 create function bloom_bits_add(bits bit, item text) returns bit
 as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 2;
@@ -81,7 +81,7 @@ comment on aggregate bloom_fp_rate(bit) is
 create function bloom_normalize(item text, normalization text) returns text
 as 'MODULE_PATHNAME' language c immutable strict parallel safe cost 2;
 comment on function bloom_normalize(text, text) is
-    'key that is hashed for an item under a normalization: none or lower';
+    'key that is hashed for an item with a normalization, none or lower';
 
 create function bloom_size(capacity float8, fp_rate float8 default 0.01,
     out storage text, out chunks int, out chunk_bits int, out k int, out bytes bigint,
@@ -89,7 +89,7 @@ create function bloom_size(capacity float8, fp_rate float8 default 0.01,
 returns setof record
 as 'MODULE_PATHNAME' language c immutable strict parallel safe rows 2 cost 10000;
 comment on function bloom_size(float8, float8) is
-    'geometry that holds capacity items at fp_rate, as a filter table and as a value';
+    'size of a filter table and of a filter value for capacity items at fp_rate';
 
 create function bloom_expected_fp_rate(items float8, chunks int, k int default 7) returns float8
 as 'MODULE_PATHNAME' language c immutable strict parallel safe cost 100;
@@ -123,7 +123,7 @@ comment on type bloomfilter is 'Bloom filter as a value: header and chunks';
 
 create function bloomfilter_from_bytea(bytea) returns bloomfilter
 as 'MODULE_PATHNAME' language c immutable strict parallel safe;
-comment on function bloomfilter_from_bytea(bytea) is 'cast of the bytes of a Bloom filter';
+comment on function bloomfilter_from_bytea(bytea) is 'conversion of bytes to a Bloom filter; validates them';
 
 create cast (bytea as bloomfilter) with function bloomfilter_from_bytea(bytea);
 comment on cast (bytea as bloomfilter) is 'validates the bytes of a Bloom filter';
@@ -143,7 +143,7 @@ comment on function bloom_value_add(bloomfilter, text) is 'filter with an item a
 create function bloom_value_union(one bloomfilter, other bloomfilter) returns bloomfilter
 as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 100;
 comment on function bloom_value_union(bloomfilter, bloomfilter) is
-    'filter with the members of both, which have the same shape';
+    'filter with the members of both, which must have the same shape';
 
 create function bloom_value_contain(value bloomfilter, item text) returns boolean
 as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 5;
@@ -211,7 +211,7 @@ create function bloom_value_info(value bloomfilter, out chunks int, out chunk_bi
     out fp_rate float8, out worst_fill float8)
 as 'MODULE_PATHNAME' language c immutable called on null input parallel safe cost 1000;
 comment on function bloom_value_info(bloomfilter) is
-    'header of a filter, estimated items (twice as many after bloom_grow), fill and measured false-positive rate';
+    'header of a filter value, estimated items, fill and measured false-positive rate; after bloom_grow an item counts twice';
 
 create function bloom_chunks(value bloomfilter, out chunk int, out bits bit(8192))
 returns setof record
@@ -276,7 +276,7 @@ create aggregate bloom_union_agg(value bloomfilter) (
     serialfunc = bloom_building_serialize, deserialfunc = bloom_building_deserialize,
     parallel = safe);
 comment on aggregate bloom_union_agg(bloomfilter) is
-    'filter with the members of all, which have the same shape';
+    'filter with the members of all, which must have the same shape';
 
 -- Filter tables
 

@@ -10,13 +10,15 @@ namespace bloomfilter {
 
 // The hint is for the application: any error of a check means that it has to ask the users table.
 void null_filter() {
-  ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("Bloom filter is NULL"),
-                  errhint("Treat the answer as \"maybe\".")));
+  ereport(ERROR,
+          (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+           errmsg("Bloom filter must not be null"), errhint("Treat the answer as \"maybe\".")));
   pg_unreachable();
 }
 
 void null_argument(const char *name) {
-  ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not be null", name)));
+  ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+                  errmsg("argument \"%s\" must not be null", name)));
   pg_unreachable();
 }
 
@@ -123,9 +125,9 @@ Geometry value_geometry_for(float8 capacity, float8 fp_rate) {
 MemoryContext aggregate_context(FunctionCallInfo fcinfo) {
   MemoryContext context;
   if (AggCheckCallContext(fcinfo, &context) == 0)
-    ereport(ERROR,
-            (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-             errmsg("%s was called outside an aggregate", get_func_name(fcinfo->flinfo->fn_oid))));
+    ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                    errmsg("function %s was called outside an aggregate",
+                           get_func_name(fcinfo->flinfo->fn_oid))));
   return context;
 }
 

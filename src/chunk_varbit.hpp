@@ -17,8 +17,8 @@ inline constexpr Size kChunkValueBytes = VARBITTOTALLEN(kChunkBits);
 inline VarBit *require_chunk_value(VarBit *bits) {
   if (VARBITLEN(bits) != kChunkBits)
     ereport(ERROR, (errcode(ERRCODE_STRING_DATA_LENGTH_MISMATCH),
-                    errmsg("a chunk has %d bits, not %d", kChunkBits, VARBITLEN(bits)),
-                    errhint("Give the column the type bit(%d).", kChunkBits)));
+                    errmsg("chunk must have %d bits, not %d", kChunkBits, VARBITLEN(bits)),
+                    errhint("Declare the column as bit(%d).", kChunkBits)));
   return bits;
 }
 

@@ -25,8 +25,8 @@ void notice_suspended(const OpenFilter &filter, const char *reason) {
   filter.table->told_suspended = true;
   ereport(NOTICE, (errmsg("checks of Bloom filter \"%s\" answer maybe", filter.name()),
                    errdetail("Its status is \"%s\".", reason),
-                   errhint("Rebuild the filter with bloom_rebuild, or call bloom_resume once every "
-                           "name has been added.")));
+                   errhint("Rebuild the filter with bloom_rebuild, or call bloom_resume.  By "
+                           "calling bloom_resume you confirm that every name has been added.")));
 }
 
 // Warns once in a session that the server's normalization is not the filter's any more.
@@ -142,7 +142,7 @@ std::span<Probe> sort_by_chunk(std::span<Probe> probes, int32 chunks) {
   constexpr int kDigitBits = 9;
   constexpr size_t kDigits = 1 << kDigitBits;
   std::span<Probe> from = probes, to = allocate_probes(probes.size());
-  for (int shift = 0; (chunks - 1) >> shift != 0; shift += kDigitBits) {
+  for (int shift = 0; shift < 31 && (chunks - 1) >> shift != 0; shift += kDigitBits) {
     const auto digit = [&](const Probe &item) -> size_t {
       return static_cast<size_t>(item.chunk >> shift) % kDigits;
     };

@@ -16,7 +16,7 @@ namespace {
 float8 capacity_argument(FunctionCallInfo fcinfo, int argument, const char *function) {
   if (PG_ARGISNULL(argument))
     ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-                    errmsg("capacity of %s must not be null", function),
+                    errmsg("argument \"capacity\" of function %s must not be null", function),
                     errhint("Capacity is the number of items that the filter is meant to hold.")));
   return PG_GETARG_FLOAT8(argument);
 }
@@ -74,9 +74,11 @@ float8 load_source(Relation relation, const char *source, SourceRows rows, Oid c
 void notice_outcome(const char *name, const Settings &settings, bool loaded) {
   notice_ascii_only(settings.normalization, name);
   if (settings.state == State::kLoading)
-    ereport(NOTICE, (errmsg("Bloom filter \"%s\" is not ready: every check answers maybe", name),
-                     errhint("Load it with bloom_rebuild.  Or let sign-ups call bloom_add, add "
-                             "every existing name with bloom_add_many, and call bloom_resume.")));
+    ereport(NOTICE,
+            (errmsg("Bloom filter \"%s\" is not ready: every check answers maybe", name),
+             errhint("Let sign-ups call bloom_add, then load the existing names with "
+                     "bloom_rebuild.  Or add them with bloom_add_many and call bloom_resume.  By "
+                     "calling bloom_resume you confirm that every name has been added.")));
   else if (loaded && settings.items_at_build == 0)
     ereport(NOTICE, (errmsg("the source of Bloom filter \"%s\" returned no names", name)));
   if (settings.items_at_build > settings.capacity)

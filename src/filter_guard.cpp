@@ -54,15 +54,17 @@ PG_FUNCTION_INFO_V1(bloom_guard);
 PGDLLEXPORT Datum bloom_guard(PG_FUNCTION_ARGS) {
   if (!CALLED_AS_TRIGGER(fcinfo))
     ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-                    errmsg("bloom_guard was not called as a trigger")));
+                    errmsg("function \"bloom_guard\" was not called by trigger manager")));
   const auto *data = reinterpret_cast<TriggerData *>(fcinfo->context);
   Relation relation = data->tg_relation;
   if (TRIGGER_FIRED_BEFORE(data->tg_event) && TRIGGER_FIRED_BY_TRUNCATE(data->tg_event))
     refuse(relation, gettext_noop("cannot truncate Bloom filter \"%s\""));
   if (!TRIGGER_FIRED_BEFORE(data->tg_event) || !TRIGGER_FIRED_FOR_ROW(data->tg_event) ||
       TRIGGER_FIRED_BY_INSERT(data->tg_event))
-    ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-                    errmsg("bloom_guard must be called before update or delete for each row")));
+    ereport(
+        ERROR,
+        (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+         errmsg("function \"bloom_guard\" must be fired before update or delete for each row")));
   if (!TRIGGER_FIRED_BY_UPDATE(data->tg_event))
     refuse(relation, gettext_noop("cannot delete a chunk of Bloom filter \"%s\""));
 

@@ -26,14 +26,22 @@ Settings settings_to_change(Oid relid, LOCKMODE lock, Agreement *agreement, floa
   require_owner(relid);
   LockRelationOid(relid, lock);
   lock_settings(relid);
+  require_owner(relid);
   const OpenFilter filter = open_filter(relid, lock, ACL_NO_RIGHTS);
   Settings settings = filter.settings();
   *agreement = filter.table->agreement;
   if (settings.trust_failover) wait_for_standbys();
   // Of a rebuild that broke off nothing is needed any more.
   if (!rebuild_runs(*filter.table)) settings.journal = 0;
-  if (items != nullptr)
-    *items = items_added(read_chunks(filter.relation, filter.table, kMaxCounted), settings);
+  if (items != nullptr) {
+    const Sample sample = read_chunks(filter.relation, filter.table, kMaxCounted);
+    if (sample.damage != nullptr)
+      ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
+                      errmsg("cannot resume Bloom filter \"%s\"", filter.name()),
+                      errdetail("Its status is \"%s\".", sample.damage),
+                      errhint("Rebuild the filter with bloom_rebuild.")));
+    *items = items_added(sample, settings);
+  }
   close_filter(filter);
   return settings;
 }
@@ -52,9 +60,10 @@ void warn_without_standbys(const char *name) {
 void notice_resumed(Oid relid, State before, const Settings &settings, float8 items) {
   const char *name = get_rel_name(relid);
   ereport(NOTICE, (errmsg("Bloom filter \"%s\" is ready", name),
-                   settings.capacity == 0 ? errdetail("It is estimated to hold %.0f items.", items)
-                                          : errdetail("It is estimated to hold %.0f of %.0f items.",
-                                                      items, settings.capacity)));
+                   settings.capacity == 0
+                       ? errdetail("The filter holds about %.0f items.", items)
+                       : errdetail("The filter holds about %.0f items of a capacity of %.0f.",
+                                   items, settings.capacity)));
   if (before != State::kLoading || items >= kFewItems * settings.capacity) return;
   ereport(WARNING,
           (errmsg("Bloom filter \"%s\" was never loaded and holds less than 1 %% of its capacity",

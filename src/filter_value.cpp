@@ -83,8 +83,8 @@ PGDLLEXPORT Datum bloom_value(PG_FUNCTION_ARGS) {
                     errdetail("Its status is \"%s\".  A value made from it would answer "
                               "\"definitely not\" for those names.",
                               why),
-                    errhint("Rebuild the filter with bloom_rebuild, or call bloom_resume once "
-                            "every name has been added.")));
+                    errhint("Rebuild the filter with bloom_rebuild, or call bloom_resume.  By "
+                            "calling bloom_resume you confirm that every name has been added.")));
   require_agreement(filter);
   if (settings.chunks > kMaxValueChunks)
     ereport(ERROR,

@@ -85,7 +85,7 @@ Hasher &open_hasher() {
 
 // The error of a digest that OpenSSL began and could not finish, for instance without memory.
 void hash_failed() {
-  ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("OpenSSL could not compute MD5")));
+  ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not compute MD5 hash")));
   pg_unreachable();
 }
 
@@ -108,9 +108,9 @@ Normalization normalization_named(const char *name) {
   if (GetDatabaseEncoding() == PG_SQL_ASCII ||
       (GetDatabaseEncoding() != PG_UTF8 && pg_database_encoding_max_length() > 1))
     ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-                    errmsg("normalization \"lower\" is not available in encoding %s",
+                    errmsg("normalization \"lower\" is not available in encoding \"%s\"",
                            GetDatabaseEncodingName()),
-                    errhint("Use normalization => 'none', or a UTF8 database.")));
+                    errhint("Use normalization \"none\", or a database with encoding \"UTF8\".")));
   return Normalization::kLower;
 }
 

@@ -72,7 +72,8 @@ void take_rebuild_lock(const Rebuild &rebuild) {
 
 [[noreturn]] void made_anew(const Rebuild &rebuild) {
   ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                  errmsg("Bloom filter \"%s\" was replaced during its rebuild", rebuild.name)));
+                  errmsg("Bloom filter \"%s\" was replaced during its rebuild", rebuild.name),
+                  errhint("Start the rebuild again.")));
   pg_unreachable();
 }
 
@@ -237,7 +238,8 @@ void swap_shadow_in(Rebuild *rebuild, const Shadow &shadow, float8 items) {
              errhint("Use bloom_might_contain and bloom_add.")));
   if (after.state == State::kSuspended)
     ereport(NOTICE, (errmsg("Bloom filter \"%s\" stays suspended", rebuild->name),
-                     errhint("Call bloom_resume once every name has been added.")));
+                     errhint("Rebuild the filter with bloom_rebuild, or call bloom_resume.  By "
+                             "calling bloom_resume you confirm that every name has been added.")));
 }
 
 // The whole rebuild, from top to bottom. Each step ends its own transaction. SPI_OPT_NONATOMIC lets

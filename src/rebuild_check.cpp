@@ -10,9 +10,10 @@
 namespace bloomfilter {
 namespace {
 
-// Whether the query yields a row.
+// Whether the query yields a row. Not as a read-only query: that would take the snapshot of a
+// transaction that began before the shadow was written, and miss a publication made since.
 bool query_has_rows(const char *query) {
-  const int result = SPI_execute(query, true, 1);
+  const int result = SPI_execute(query, false, 1);
   if (result != SPI_OK_SELECT) elog(ERROR, "SPI_execute: %s", SPI_result_code_string(result));
   return SPI_processed > 0;
 }
@@ -42,14 +43,16 @@ void refuse_replicated(const Rebuild &rebuild) {
                               "select from pg_catalog.pg_publication_namespace "
                               "where pnnspid operator(pg_catalog.=) %u::pg_catalog.oid",
                               rebuild.relid, get_rel_namespace(rebuild.relid))))
-    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("Bloom filter \"%s\" is published", rebuild.name),
-                    errdetail("Subscribers would not receive the exchange of files."),
-                    errhint("Drop it from the publication, rebuild it and the filters of its "
-                            "subscribers, and add it to the publication again.")));
+    ereport(ERROR,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+             errmsg("cannot rebuild Bloom filter \"%s\" because it is published", rebuild.name),
+             errdetail("Subscribers would not receive the exchange of files."),
+             errhint("Drop it from the publication, rebuild it and the filters of its "
+                     "subscribers, and add it to the publication again.")));
   if (is_subscribed(rebuild.relid))
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("a subscription writes to Bloom filter \"%s\"", rebuild.name),
+                    errmsg("cannot rebuild Bloom filter \"%s\" because a subscription writes to it",
+                           rebuild.name),
                     errdetail("Changes from the publisher would go to the wrong chunks."),
                     errhint("Drop it from the subscription first.  To keep two filters equal, "
                             "replicate names instead of chunks.")));

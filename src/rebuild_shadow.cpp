@@ -165,7 +165,7 @@ Shadow make_shadow(Oid filter, int32 chunks) {
   // Without a schema the shadow would be made in the caller's, and a lock of relation 0 be logged.
   if (!OidIsValid(schema))
     ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
-                    errmsg("the Bloom filter was dropped during its rebuild")));
+                    errmsg("Bloom filter with OID %u was dropped during its rebuild", filter)));
   const char *name = work_table_name(filter, "shadow");
   // Where the filter is, whatever the session's defaults say.
   make_chunk_table(quote_qualified_identifier(get_namespace_name(schema), name),

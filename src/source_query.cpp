@@ -63,9 +63,10 @@ Column column_of(TupleDesc descriptor, Oid value_type) {
   const bool by_server =
       path == COERCION_PATH_FUNC && function < FirstNormalObjectId && get_func_nargs(function) == 1;
   if (path != COERCION_PATH_RELABELTYPE && !by_server)
-    ereport(ERROR, (errcode(ERRCODE_DATATYPE_MISMATCH),
-                    errmsg("source returns type %s, not text", format_type_be(type)),
-                    errhint("Cast the column to text.")));
+    ereport(ERROR,
+            (errcode(ERRCODE_DATATYPE_MISMATCH),
+             errmsg("source must return type text or bloomfilter, not %s", format_type_be(type)),
+             errhint("Cast the column to text.")));
   column.casts = by_server;
   if (column.casts) fmgr_info(function, &column.to_text);
   return column;
@@ -82,7 +83,7 @@ void start_rows(DestReceiver *receiver, int, TupleDesc descriptor) {
         (errcode(ERRCODE_DATATYPE_MISMATCH),
          errmsg("the source of Bloom filter \"%s\" returns another type than when the call began",
                 source->filter),
-         errhint("Call the procedure again.")));
+         errhint("Run the command again.")));
 }
 
 // The executor calls this for each row. Returns true, which asks for the next row.

@@ -110,7 +110,7 @@ int log2_parts(size_t max_pending) {
 
 [[noreturn]] void cut_short() {
   ereport(ERROR,
-          (errcode_for_file_access(), errmsg("temporary file of a Bloom filter was truncated")));
+          (errcode(ERRCODE_IO_ERROR), errmsg("temporary file of a Bloom filter was truncated")));
   pg_unreachable();
 }
 

@@ -139,7 +139,7 @@ Header new_header(const Geometry &geometry, Normalization normalization) {
   // included, would accept the value.
   if (!canary_fits(normalization, header.canary))
     ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-                    errmsg("bloomfilter values are not available in encoding %s",
+                    errmsg("bloomfilter values are not available in encoding \"%s\"",
                            GetDatabaseEncodingName()),
                     errhint("Use bloom_create to make a filter table.")));
   return header;
@@ -189,8 +189,11 @@ void require_same_shape(const Header &one, const Header &other) {
                               normalization_name(one.normalization), one.canary, other.canary)));
   ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                   errmsg("cannot combine bloomfilter values of different shape"),
-                  errdetail("One value has %s, and the other has %s.", describe_header(one),
-                            describe_header(other)),
+                  errdetail("One value has %d chunks of %d bits, k = %d and normalization \"%s\".  "
+                            "The other has %d chunks of %d bits, k = %d and normalization \"%s\".",
+                            one.chunks, one.chunk_bits(), one.k,
+                            normalization_name(one.normalization), other.chunks, other.chunk_bits(),
+                            other.k, normalization_name(other.normalization)),
                   errhint("Build both with the same capacity, false-positive rate and "
                           "normalization, or with the same number of chunks.")));
 }
@@ -202,33 +205,30 @@ int32 require_mergeable(const Header &header, int32 chunks, Normalization normal
                         const char *filter) {
   require_table_chunks(header);
   if (header.normalization != normalization || header.chunks % chunks != 0)
-    ereport(ERROR,
-            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-             errmsg("cannot merge a bloomfilter value into Bloom filter \"%s\"", filter),
-             errdetail("The filter has %d chunks and normalization \"%s\", and the value has %s.",
-                       chunks, normalization_name(normalization), describe_header(header)),
-             errhint("Build it with bloom_agg_chunks(item, %d, '%s').", chunks,
-                     normalization_name(normalization))));
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("cannot merge a bloomfilter value into Bloom filter \"%s\"", filter),
+                    errdetail("The filter has %d chunks and normalization \"%s\".  The value has "
+                              "%d chunks and normalization \"%s\".",
+                              chunks, normalization_name(normalization), header.chunks,
+                              normalization_name(header.normalization)),
+                    errhint("Build the value with bloom_agg_chunks(item, %d, '%s').", chunks,
+                            normalization_name(normalization))));
   return header.chunks / chunks;
 }
 
 // bloom_chunks uses it too, so that its rows can become a filter table.
 void require_table_chunks(const Header &header) {
   if (header.k != kTableHashes || header.chunk_bits() != kChunkBits)
-    ereport(ERROR,
-            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-             errmsg("the chunks of this bloomfilter value do not fit a filter table"),
-             errdetail("The value has %s, and a filter table has chunks of %d bits and k = %d.",
-                       describe_header(header), kChunkBits, kTableHashes),
-             errhint("Build it with bloom_agg_chunks.")));
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("the chunks of this bloomfilter value do not fit a filter table"),
+                    errdetail("The value has chunks of %d bits and k = %d.  A filter table has "
+                              "chunks of %d bits and k = %d.",
+                              header.chunk_bits(), header.k, kChunkBits, kTableHashes),
+                    errhint("Build the value with bloom_agg_chunks.")));
   require_normalized_here(header);
 }
 
 // All fields but the canary, which means nothing to most readers.
-const char *describe_header(const Header &header) {
-  return psprintf("chunks = %d of %d bits, k = %d, normalization \"%s\"", header.chunks,
-                  header.chunk_bits(), header.k, normalization_name(header.normalization));
-}
 
 // `context` is the aggregate's own. The server would delete it with a read-write pointer to the
 // object, but nobody ever gets one.

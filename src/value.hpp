@@ -77,10 +77,6 @@ void require_table_chunks(const Header &header);
 int32 require_mergeable(const Header &header, int32 chunks, Normalization normalization,
                         const char *filter);
 
-// For messages, for instance: chunks = 131072 of 8192 bits, k = 7, normalization "lower". The
-// string lies in the current context.
-const char *describe_header(const Header &header);
-
 // A value that still belongs to an aggregate. The executor gets it as a read-only expanded object,
 // and copies it only to store it. PostgreSQL 15 would copy an ordinary result at once, and a filter
 // is large.

@@ -170,7 +170,7 @@ PGDLLEXPORT Datum bloom_union_agg_add(PG_FUNCTION_ARGS) {
   Building *building = PG_ARGISNULL(0) ? nullptr : building_argument(fcinfo, 0);
   if (PG_ARGISNULL(1))
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("a bloomfilter value to be combined is NULL"),
+                    errmsg("bloomfilter value to be combined must not be null"),
                     errdetail("The result would lack its members."),
                     errhint("To skip null values, use: filter (where ... is not null).")));
   PG_RETURN_POINTER(merge_into(context, building, value_argument(fcinfo, 1)));

@@ -14,6 +14,7 @@ select bloom_might_contain_many('f', '{bob,ada}');
 select bloom_add_many('f', '{bob,ada}');
 select bloom_might_contain('f', 'bob');
 select status, advice, items from bloom_filters where filter = 'f'::regclass;
+select bloom_resume('f');
 \set VERBOSITY sqlstate
 select bloom_might_contain('f', 'ada');
 \set VERBOSITY default

@@ -42,7 +42,7 @@ $standby->promote;
 is($session->query($check), 't|t|t|f', 'a session from before it answers maybe');
 like($session->{stderr}, qr/NOTICE:  checks of Bloom filter "f" answer maybe
 DETAIL:  Its status is "suspended: the server failed over or was restored"\.
-HINT:  Rebuild the filter with bloom_rebuild, or call bloom_resume once every name has been added\./,
+HINT:  Rebuild the filter with .*bloom_rebuild.*By calling bloom_resume you confirm/,
 	'and is told why');
 is($transaction->query($check), 't|t|t|f', 'a transaction from before it too');
 my ($status, $output, $notice) = $standby->psql('postgres', $check);

@@ -12,7 +12,7 @@ $primary->init(
 	allows_streaming => 1,
 	has_archiving => 1,
 	extra => [ '--encoding=UTF8', '--locale=C.UTF-8' ]);
-$primary->append_conf('postgresql.conf', "max_prepared_transactions = 5\nautovacuum = off\n");
+$primary->append_conf('postgresql.conf', "max_prepared_transactions = 5\nautovacuum = off\nwal_keep_size = 1GB\n");
 $primary->start;
 my ($status, $output, $told) = $primary->psql('postgres', q{
 create extension bloomfilter;
