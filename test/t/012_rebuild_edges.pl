@@ -145,6 +145,15 @@ let_go();
 like(finish(), qr/holds about/, 'rewritten and renamed');
 is(denied('renamed'), '0', 'and nobody is denied');
 
+# Published after the rows were written: a subscriber would not learn of the exchange.
+$reader->query_safe(q{begin; select bloom_might_contain('renamed', 'ada')});
+start(q{call bloom_rebuild('renamed', 'table users', grace => '0')});
+wait_for_status('renamed', 'rebuilding: swapping');
+value('create publication late for table renamed');
+$reader->query_safe('commit');
+like(finish(), qr/cannot rebuild Bloom filter "renamed" because it is published/, 'published before the swap');
+value('drop publication late');
+
 # Moved to another tablespace: it stays there, or the rebuild fails where it wrote to the other.
 value('drop table renamed');
 for my $relation ('table changed', 'index changed_pkey')
