@@ -1,4 +1,4 @@
-
+// The checks that stop a rebuild with an error. All of them run before anything is exchanged.
 #include "pg.hpp"
 
 #include <cmath>
@@ -9,7 +9,7 @@
 namespace bloomfilter {
 namespace {
 
-// Whether the query yields a row.
+// Whether the query yields a row. Inside an SPI connection.
 bool query_has_rows(const char *query) {
   const int result = SPI_execute(query, true, 1);
   if (result != SPI_OK_SELECT) elog(ERROR, "SPI_execute: %s", SPI_result_code_string(result));
@@ -20,6 +20,8 @@ bool query_has_rows(const char *query) {
 
 void require_top_level(FunctionCallInfo fcinfo, const char *function) {
   PreventCommandDuringRecovery(function);
+  // A procedure may commit only if CALL says that its context is not atomic. The check comes first,
+  // so that a call in a transaction block fails at once and not after minutes, at the first commit.
   const Node *context = fcinfo->context;
   if (context == nullptr || !IsA(context, CallContext) ||
       reinterpret_cast<const CallContext *>(context)->atomic)
@@ -30,6 +32,9 @@ void require_top_level(FunctionCallInfo fcinfo, const char *function) {
 }
 
 void refuse_replicated(const Rebuild &rebuild) {
+  // Names and operators are qualified, because a procedure that commits cannot have its own
+  // search_path. A publication of all tables or of the schema counts too. An exchange of files is
+  // not a change of rows, so a publisher sends nothing for it.
   if (query_has_rows(psprintf("select from pg_catalog.pg_publication where puballtables union all "
                               "select from pg_catalog.pg_publication_rel "
                               "where prrelid operator(pg_catalog.=) %u::pg_catalog.oid union all "
@@ -42,6 +47,8 @@ void refuse_replicated(const Rebuild &rebuild) {
              errdetail("Subscribers would not learn of the exchange."),
              errhint("Take it out of the publication, rebuild it and its subscribers' filters, and "
                      "publish it again.")));
+  // The publisher sends rows by chunk number. After a rebuild the same number may stand for other
+  // names.
   if (is_subscribed(rebuild.relid))
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                     errmsg("Bloom filter \"%s\" is a subscriber's", rebuild.name),
@@ -51,6 +58,9 @@ void refuse_replicated(const Rebuild &rebuild) {
 }
 
 void require_growable(const OpenFilter &filter) {
+  // A filter that is not ready, or that was suspended by hand, may grow: it stays so. A filter that
+  // its origin suspends (another server, a copy, a failover) may not, because its bits may lack
+  // adds and a larger copy of them would lack the same.
   if (filter.table->agreement == Agreement::kFull && !filter.settings().canary_lost &&
       (filter.settings().state != State::kReady || suspension_reason(*filter.table) == nullptr))
     return;
@@ -63,8 +73,10 @@ void require_growable(const OpenFilter &filter) {
 }
 
 void require_enough(const Rebuild &rebuild, float8 items) {
+  // bloom_grow, or a caller who expects a small or empty source.
   if (rebuild.min_share == 0) return;
   if (rebuild.rows > 0 && items >= rebuild.min_share * rebuild.old_items) return;
+  // The items may be names that were added meanwhile. An empty source yields none of them.
   if (rebuild.rows == 0) items = 0;
   ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                   errmsg("the source of Bloom filter \"%s\" yields too few names", rebuild.name),
