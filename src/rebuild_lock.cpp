@@ -160,7 +160,7 @@ const char *LockTries::describe_holders() const {
   return holder_ > 0 ? psprintf("process %d", holder_) : "transactions that come and go";
 }
 
-// A pause of twice the patience lets those pass who came behind the last request.
+// A pause of up to twice the patience lets those pass who waited behind the last request.
 void LockTries::pause() {
   const TimestampTz now = GetCurrentTimestamp();
   if (TimestampDifferenceExceeds(began_, now, kGiveUpSeconds * 1000))

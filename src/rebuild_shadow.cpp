@@ -159,7 +159,7 @@ void require_exchangeable(Oid filter_relid, Oid index_relid, Oid shadow_relid,
   Relation filter = table_open(filter_relid, NoLock), shadow = table_open(shadow_relid, NoLock);
   Relation index = index_open(index_relid, NoLock);
   Relation shadow_index = index_open(shadow_index_relid, NoLock);
-  // A cursor of this session may still read the filter; its own locks do not stop this session.
+  // As in the server's ALTER TABLE: a lock does not stop this session itself from using the filter.
   CheckTableNotInUse(filter, "rebuild");
   require_plain_columns(filter);
   require_plain_columns(shadow);
