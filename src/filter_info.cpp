@@ -1,4 +1,5 @@
-// What a filter is, holds and needs: bloom_info, and the rows of the view bloom_filters.
+// What a filter is, what it holds and what it needs: bloom_info, and the rows of the view
+// bloom_filters.
 #include "pg.hpp"
 
 #include <cmath>
@@ -16,30 +17,30 @@
 namespace bloomfilter {
 namespace {
 
-// What a filter's state is called, and the command that mends it; null where there is nothing to
-// do.
+// The status of a filter, the command that solves its problem, and what else to know about it. The
+// command is null if nothing has to be done.
 struct Verdict {
   const char *status;
   const char *advice;
   const char *note = nullptr;
 };
 
-// Of a table that is over twice its size when made: dead rows have blown it up. A rebuild stops
-// nobody. cluster locks everybody out while it runs, and vacuum full does so too and leaves the
-// rows out of order, which makes checks slower.
+// Whether a table has more than twice the size that it had when it was made, because of dead rows.
+// The advice is a rebuild, because it stops nobody. CLUSTER locks everybody out while it runs.
+// VACUUM FULL does so too, and leaves the rows out of order, which makes checks slower.
 bool is_bloated(const FilterTable &table, int64 bytes) {
   return static_cast<float8>(bytes) > 2 * table_bytes_on_disk(table.settings.chunks);
 }
 
-// The first of these that holds, the most urgent first. docs/operations.md has them in a table.
+// The first status that applies, the most urgent one first. docs/operations.md has them in a table.
 Verdict judge(Relation relation, const FilterTable &table, const Sample &sample, int64 bytes) {
   const Settings &settings = table.settings;
   const char *rebuild = rebuild_command(table.relid);
   if (sample.damage != nullptr) return {sample.damage, rebuild};
   if (const char *status = running_rebuild(table)) return {status, nullptr};
   if (const char *reason = suspension_reason(table)) {
-    // Who suspended it by hand knows when every name is in again. Otherwise names may be missing,
-    // and only a rebuild finds them.
+    // A person who suspended it knows when every name is in again. In all other cases names may be
+    // missing, and only a rebuild finds them.
     const bool by_hand = settings.state == State::kSuspended && !settings.canary_lost;
     return {reason, by_hand ? resume_command(table.relid) : rebuild};
   }
@@ -51,6 +52,8 @@ Verdict judge(Relation relation, const FilterTable &table, const Sample &sample,
     return {"normalization changed: nothing is denied", rebuild};
   const Leftover leftover = find_leftover(relation, table.rows.shape);
   if (leftover.status != nullptr) return {leftover.status, leftover.command, leftover.note};
+  // By all items that the bits show. After bloom_grow they are more than the items that were added,
+  // but they are what fills the filter.
   const float8 saturation = settings.capacity > 0 ? sample.items / settings.capacity : 0;
   if (saturation > 1) return {"ready: over capacity", rebuild};
   if (saturation > kNearlyFull) return {"ready: over 80 % of its capacity", rebuild};
@@ -59,7 +62,8 @@ Verdict judge(Relation relation, const FilterTable &table, const Sample &sample,
   return {"ready", nullptr};
 }
 
-// What cannot be mended, or not told from here, and may surprise; or null.
+// What the user may not expect but cannot change, or what cannot be seen from here; or null. It
+// changes neither status nor advice.
 const char *note_on(const FilterTable &table) {
   if (table.settings.normalization == Normalization::kLower && lowers_ascii_only())
     return "folds ASCII letters only";
@@ -69,7 +73,7 @@ const char *note_on(const FilterTable &table) {
   return nullptr;
 }
 
-// The columns of bloom_info and bloom_filters, in order.
+// The columns of bloom_info and bloom_filters, in the order of sql/bloomfilter.sql.
 enum Column {
   kFilter,
   kStatus,
@@ -93,6 +97,8 @@ enum Column {
   kColumns
 };
 
+// The row of a filter that can be read, from `count` of its chunks. If a chunk is damaged, the
+// status says so, and every column that depends on bits is null.
 Datum info_row(FunctionCallInfo fcinfo, Relation relation, FilterTable *table, int32 count) {
   const Sample sample = read_chunks(relation, table, count);
   const Settings &settings = table->settings;
@@ -110,6 +116,7 @@ Datum info_row(FunctionCallInfo fcinfo, Relation relation, FilterTable *table, i
   set_text(kAdvice, verdict.advice);
   values[kChunks] = Int32GetDatum(settings.chunks);
   set_text(kNormalization, normalization_name(settings.normalization));
+  // A filter may be registered without a capacity.
   nulls[kCapacity] = nulls[kSaturation] = settings.capacity == 0;
   values[kCapacity] = Float8GetDatum(settings.capacity);
   values[kItems] = Float8GetDatum(items_added(sample, settings));
@@ -133,7 +140,7 @@ Datum info_row(FunctionCallInfo fcinfo, Relation relation, FilterTable *table, i
   return row_result(fcinfo, values, nulls);
 }
 
-// The row of a filter of which no more can be known than its status.
+// The row of a filter that has only a status and, perhaps, advice.
 Datum unreadable_row(FunctionCallInfo fcinfo, const Obstacle &obstacle) {
   Datum values[kColumns] = {};
   bool nulls[kColumns];
@@ -146,7 +153,8 @@ Datum unreadable_row(FunctionCallInfo fcinfo, const Obstacle &obstacle) {
   return row_result(fcinfo, values, nulls);
 }
 
-// The row of bloom_info_sampled; 0 where the filter is gone.
+// The row of bloom_info_sampled. 0 if the filter was dropped meanwhile. Waits for no lock: one
+// locked filter would stop the rows of all others.
 Datum row_if_readable(FunctionCallInfo fcinfo) {
   Relation relation;
   Obstacle obstacle;
@@ -160,8 +168,8 @@ Datum row_if_readable(FunctionCallInfo fcinfo) {
   return row;
 }
 
-// Whether an error tells something of the filter that was being read: not a cancel or shutdown, a
-// lack of memory, or a transaction that has to be begun again.
+// Whether an error tells something about the filter that was read. A cancel or a shutdown does not,
+// nor does a lack of memory, nor a transaction that has to be repeated.
 bool is_of_filter(int sqlstate) {
   const int category = ERRCODE_TO_CATEGORY(sqlstate);
   return category != ERRCODE_OPERATOR_INTERVENTION && category != ERRCODE_INSUFFICIENT_RESOURCES &&
@@ -172,7 +180,8 @@ bool is_of_filter(int sqlstate) {
 
 extern "C" {
 
-// bloom_info(filter regclass) -> record: one row, exact, reads every chunk. Needs SELECT.
+// bloom_info(filter regclass) -> record: one row, exact, since it reads every chunk. It needs
+// SELECT.
 PG_FUNCTION_INFO_V1(bloom_info);
 PGDLLEXPORT Datum bloom_info(PG_FUNCTION_ARGS) {
   if (PG_ARGISNULL(0)) null_filter();
@@ -182,16 +191,22 @@ PGDLLEXPORT Datum bloom_info(PG_FUNCTION_ARGS) {
   return row;
 }
 
-// bloom_info_sampled(filter regclass, sample int) -> record: the same from `sample` chunks. No
-// error, and no waiting for a lock, where the filter cannot be read, but a row whose status says
-// why; null where it is gone. A cancel and the like are errors all the same.
+// bloom_info_sampled(filter regclass, sample int) -> record: the same from `sample` chunks. If the
+// filter cannot be read, or is locked, it neither raises an error nor waits: the row has a status
+// that gives the reason. Null if the filter was dropped. A cancel, and what else is_of_filter
+// leaves out, is an error all the same. The view reads 256 chunks: 1 ms a filter, fit for a scrape
+// every 15 s.
 PG_FUNCTION_INFO_V1(bloom_info_sampled);
 PGDLLEXPORT Datum bloom_info_sampled(PG_FUNCTION_ARGS) {
   MemoryContext context = CurrentMemoryContext;
   ResourceOwner owner = CurrentResourceOwner;
+  // It is set inside PG_TRY and read behind it, so it has to be volatile.
   volatile Datum row = 0;
-  // What a file that is damaged or missing raises would keep all other filters' rows back.
+  // Without it, an error from a damaged or missing file would hide the rows of all other filters.
+  // Only the abort of a subtransaction releases the locks and pins that the error left.
   BeginInternalSubTransaction(nullptr);
+  // BeginInternalSubTransaction has switched to a context that ends with it, and the row has to
+  // stay.
   MemoryContextSwitchTo(context);
   PG_TRY();
   {
@@ -203,8 +218,9 @@ PGDLLEXPORT Datum bloom_info_sampled(PG_FUNCTION_ARGS) {
     MemoryContextSwitchTo(context);
     ErrorData *error = CopyErrorData();
     FlushErrorState();
-    // Also before an error goes on: whoever catches it knows nothing of this subtransaction, and
-    // would end another (a savepoint around a cancel crashed the server).
+    // This comes before an error is raised again, too. The code that catches that error knows
+    // nothing of this subtransaction, and would end another one. A savepoint around a cancel
+    // crashed the server.
     RollbackAndReleaseCurrentSubTransaction();
     MemoryContextSwitchTo(context);
     CurrentResourceOwner = owner;

@@ -12,17 +12,18 @@
 namespace bloomfilter {
 namespace {
 
-// Of its capacity a filter that users' names were loaded into holds more than this.
+// A filter that the names of users were loaded into holds more than this share of its capacity.
 constexpr float8 kFewItems = 0.01;
 
-// So many chunks are counted at most while adds wait: of a filter of 128 MiB all, in 80 ms.
+// At most this many chunks are counted while adds wait: all chunks of a filter of 128 MiB, in 80
+// ms.
 constexpr int32 kMaxCounted = 1 << 17;
 
-// The settings of a filter that its owner is about to change, and that nobody else changes until
-// the commit. *agreement is that with the server's normalization; *items, unless it is null, about
-// how many items the filter holds.
+// The settings of a filter that its owner is about to change. Nobody else changes them until the
+// commit. Sets *agreement to how far the server's normalization is the filter's. Sets *items,
+// unless it is null, to about how many items the filter holds.
 Settings settings_to_change(Oid relid, LOCKMODE lock, Agreement *agreement, float8 *items) {
-  // Before the lock: nobody else may stop the adds.
+  // Before the lock: only the owner may stop the adds.
   require_owner(relid);
   LockRelationOid(relid, lock);
   lock_settings(relid);
@@ -31,7 +32,7 @@ Settings settings_to_change(Oid relid, LOCKMODE lock, Agreement *agreement, floa
   Settings settings = filter.settings();
   *agreement = filter.table->agreement;
   if (settings.trust_failover) wait_for_standbys();
-  // Of a rebuild that broke off nothing is needed any more.
+  // Nothing of a rebuild that broke off is needed any more.
   if (!rebuild_runs(*filter.table)) settings.journal = 0;
   if (items != nullptr) {
     const Sample sample = read_chunks(filter.relation, filter.table, kMaxCounted);
@@ -46,6 +47,7 @@ Settings settings_to_change(Oid relid, LOCKMODE lock, Agreement *agreement, floa
   return settings;
 }
 
+// A warning and not an error: the standbys may be configured later.
 void warn_without_standbys(const char *name) {
   if (has_synchronous_standbys()) return;
   ereport(WARNING,
@@ -55,8 +57,8 @@ void warn_without_standbys(const char *name) {
            errhint("Set synchronous_standby_names.")));
 }
 
-// Says what checks may deny by from now on, and warns where that is next to nothing: a filter that
-// was never loaded would call every name free that is not in it.
+// Tells what checks rely on from now on. Warns if a filter that was never loaded is almost empty:
+// it would call every name free that is not in it.
 void notice_resumed(Oid relid, State before, const Settings &settings, float8 items) {
   const char *name = get_rel_name(relid);
   ereport(NOTICE, (errmsg("Bloom filter \"%s\" is ready", name),
@@ -77,10 +79,10 @@ void notice_resumed(Oid relid, State before, const Settings &settings, float8 it
 
 extern "C" {
 
-// bloom_suspend(filter regclass): from its commit on every check answers maybe; adds go on. It
-// waits for no add, nor an add for it: whatever an add under way reads of the settings, it does the
-// same. Under a normalization that has changed there is no way back but another build: names may be
-// added with bits that no check would look for, were the server as before.
+// bloom_suspend(filter regclass): from its commit on, every check answers maybe, and adds go on. It
+// waits for no add, and no add waits for it: an add does the same with the old settings as with the
+// new ones. If the normalization has changed, the filter can then only be built again: from now on,
+// names may be added with bits that no check would look for if the server were as before.
 PG_FUNCTION_INFO_V1(bloom_suspend);
 PGDLLEXPORT Datum bloom_suspend(PG_FUNCTION_ARGS) {
   PreventCommandIfReadOnly("bloom_suspend()");
@@ -94,11 +96,11 @@ PGDLLEXPORT Datum bloom_suspend(PG_FUNCTION_ARGS) {
   PG_RETURN_VOID();
 }
 
-// bloom_resume(filter regclass, trust_failover boolean): the caller vouches that every name is
-// in; checks may deny from its commit on, of this table on this server and timeline. trust_failover
-// says whether a failover suspends the filter; null leaves that as it is. It waits for the adds
-// under way: the caller's word may count a bulk that has not committed yet, and adds that do not
-// know of the trust would not wait for a standby.
+// bloom_resume(filter regclass, trust_failover boolean): the caller promises that every name is in
+// the filter. From the commit on, checks of this table may deny, on this server and timeline.
+// trust_failover says whether a failover suspends the filter; null leaves that as it is. The call
+// waits for the adds under way. Without that, the caller may have counted a bulk that has not
+// committed yet, and an add that does not know of the trust would not wait for a standby.
 PG_FUNCTION_INFO_V1(bloom_resume);
 PGDLLEXPORT Datum bloom_resume(PG_FUNCTION_ARGS) {
   PreventCommandIfReadOnly("bloom_resume()");

@@ -1,5 +1,5 @@
-// bloom_rebuild and bloom_grow: a filter made anew from its source, or twice as large from itself,
-// beside checks and adds.
+// bloom_rebuild and bloom_grow: build a filter again from its source, or make it twice as large
+// from its own bits, while checks and adds go on. docs/architecture.md has the steps in order.
 #include "pg.hpp"
 
 #include <cmath>
@@ -22,12 +22,14 @@
 namespace bloomfilter {
 namespace {
 
-// As long as more entries than this come while the journal is applied, it is applied again before
-// adds are locked out.
+// The journal is applied again, at most kDrains times, as long as more entries than this were
+// found. So little of it is left when everybody is locked out.
 constexpr int64 kFewEntries = 1000;
 constexpr int kDrains = 10;
 
-// What has to be put away whatever way a rebuild ends, over its transactions.
+// What has to be released at the end of a rebuild, however it ends. It is kept over the
+// transactions of the rebuild, and 0 or null if the rebuild does not have it. A global variable and
+// not an object with a destructor: an error is a longjmp, which runs no destructors.
 struct Belongings {
   Oid relid;
   uint32 journal;
@@ -35,8 +37,8 @@ struct Belongings {
 };
 constinit Belongings belongings{};
 
-// Forgets first and frees then: an error on the way must not free twice. The lock goes before the
-// file, since an add that misses the file looks at the lock.
+// Releases all of it. The second call does nothing. The locks go before the journal file, see
+// write_journal.
 void put_away() {
   const Belongings ours = belongings;
   belongings = {};
@@ -45,20 +47,22 @@ void put_away() {
   if (ours.spool != nullptr) close_spool(ours.spool);
 }
 
-// Nothing of it raises an error. A session that is terminated aborts its transaction, too.
+// Runs while a transaction aborts, so nothing in it may raise an error. The transaction of a
+// session that is terminated aborts, too.
 void put_away_at_abort(XactEvent event, void *) {
   if (event == XACT_EVENT_ABORT) put_away();
 }
 
-// `message` is a whole sentence with one place for the name, so that it can be translated.
+// Enters the phase, which bloom_filters shows, and tells the caller.
 void say_phase(const Rebuild &rebuild, Phase phase, const char *message) {
   enter_phase(rebuild.relid, phase);
   ereport(NOTICE, (errmsg(message, rebuild.name)));
 }
 
-// Tries for a fifth of a second and does not wait: the other rebuild may take hours.
+// Takes the lock that keeps a second rebuild out. Raises 55006 if another session has it.
 void take_rebuild_lock(const Rebuild &rebuild) {
-  // An add that looks whether a rebuild that broke off still runs is in the way for a moment.
+  // bloom_info looks for a rebuild by taking the same lock for a moment. So one refusal is not yet
+  // another rebuild: this tries for a fifth of a second.
   for (int tries = 0; tries < 20; ++tries) {
     if (try_lock_rebuild(rebuild.relid)) {
       belongings.relid = rebuild.relid;
@@ -70,6 +74,7 @@ void take_rebuild_lock(const Rebuild &rebuild) {
                   errmsg("Bloom filter \"%s\" is already being rebuilt", rebuild.name)));
 }
 
+// Raises 55000: the rebuild was for a filter that is not there any more.
 [[noreturn]] void made_anew(const Rebuild &rebuild) {
   ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                   errmsg("Bloom filter \"%s\" was replaced during its rebuild", rebuild.name),
@@ -77,13 +82,16 @@ void take_rebuild_lock(const Rebuild &rebuild) {
   pg_unreachable();
 }
 
-// Looks at the filter, and has the second rebuild of it fail.
+// Checks everything that can be checked before the source is read, and decides on the size. Raises
+// an error if another rebuild of the filter runs. Commits twice.
 void inspect_filter(Rebuild *rebuild) {
   require_owner(rebuild->relid);
   if (rebuild->source != nullptr)
     rebuild->source_rows = require_source(rebuild->source, rebuild->caller);
+  // The plan of the source has locked its tables. DDL on them must not wait for the rebuild.
   next_transaction();
   const OpenFilter filter = open_to_replace(rebuild->relid, AccessShareLock);
+  // Again, under the lock: the owner may have changed after the first check.
   require_owner(rebuild->relid);
   rebuild->name = pstrdup(filter.name());
   rebuild->old = filter.settings();
@@ -96,14 +104,15 @@ void inspect_filter(Rebuild *rebuild) {
   rebuild->old_items = Max(rebuild->old_items_shown - filter.settings().excess_items, 0.0);
   decide_size(rebuild);
   close_filter(filter);
-  // Copies are made of rows that are found by number.
+  // bloom_grow finds the rows by number, so the filter has to open as it does for a check.
   if (rebuild->source == nullptr)
     close_filter(open_filter(rebuild->relid, AccessShareLock, ACL_NO_RIGHTS));
   next_transaction();
 }
 
-// The settings, under a lock of the filter that keeps adds out; raises where they are not those of
-// the filter that the rebuild began with: somebody has made another of it.
+// The settings as they are now. The caller has a lock of the filter that keeps adds out. Raises
+// 55000 if the filter is not the one that the rebuild began with, because somebody made it again
+// meanwhile.
 Settings settings_meanwhile(const Rebuild &rebuild) {
   const OpenFilter filter = open_to_replace(rebuild.relid, ShareRowExclusiveLock);
   const Settings settings = filter.settings();
@@ -114,12 +123,15 @@ Settings settings_meanwhile(const Rebuild &rebuild) {
   return settings;
 }
 
-// From the commit of this on every add is written to the journal.
+// Names a new journal in the settings. From this commit on, every add writes its items to the
+// journal. The lock waits for every add that is under way and does not know of the journal.
 void open_journal(Rebuild *rebuild) {
   belongings.journal = make_journal(rebuild->relid);
   const auto open = [&] {
     lock_settings(rebuild->relid);
     Settings settings = settings_meanwhile(*rebuild);
+    // A suspension from now on may be about something that the rebuild does not solve, see
+    // settings_after.
     rebuild->old.state = settings.state;
     settings.journal = belongings.journal;
     store_settings(rebuild->relid, settings, rebuild->caller);
@@ -129,8 +141,8 @@ void open_journal(Rebuild *rebuild) {
   next_transaction();
 }
 
-// Runs the source to its end, in a transaction of its own: its tables are not locked longer than
-// that. What was added until then goes with it.
+// Runs the source to its end, in a transaction of its own, so that its tables are not locked for
+// longer. Everything that was added meanwhile is spooled with it.
 void read_names(Rebuild *rebuild) {
   belongings.spool = open_spool(rebuild->old.normalization, rebuild->chunks, true);
   rebuild->rows = read_source(rebuild->source, rebuild->caller, rebuild->source_rows, rebuild->name,
@@ -141,7 +153,8 @@ void read_names(Rebuild *rebuild) {
   next_transaction();
 }
 
-// Copies chunks of the filter into a range of one with twice as many: chunk c to 2c and 2c + 1.
+// Copies chunks of the filter into a range of one with twice as many: chunk c goes to the chunks 2c
+// and 2c + 1. An item of chunk c is in one of the two, at the same positions.
 void read_old_chunks(const Rebuild &rebuild, const ChunkRange &range) {
   const OpenFilter filter = open_filter(rebuild.relid, AccessShareLock, ACL_NO_RIGHTS);
   for (int32 i = 0; i < range.count; ++i) {
@@ -152,11 +165,12 @@ void read_old_chunks(const Rebuild &rebuild, const ChunkRange &range) {
     row.release();
   }
   close_filter(filter);
-  // DDL that waits for it would have checks wait.
+  // DDL would wait for this lock, and checks would wait behind that DDL.
   UnlockRelationOid(rebuild.relid, AccessShareLock);
 }
 
-// Makes the shadow, with all that was read. Returns about how many items it holds.
+// Makes the shadow, with everything that was read. Returns about how many items it holds. Raises
+// 55000, before anything is exchanged, if the source yielded too few.
 float8 write_shadow(const Rebuild &rebuild, Shadow *shadow) {
   *shadow = make_shadow(rebuild.relid, rebuild.chunks);
   Relation relation = table_open(shadow->relid, AccessExclusiveLock);
@@ -164,7 +178,8 @@ float8 write_shadow(const Rebuild &rebuild, Shadow *shadow) {
   if (rebuild.source == nullptr) {
     write_rows_by_range(relation, rebuild.chunks, maintenance_work_mem,
                         [&](const ChunkRange &range) { read_old_chunks(rebuild, range); });
-    // Each half of a chunk has the bits of both.
+    // Not counted: each of the two new chunks has all bits of the old one, so the bits show twice
+    // as many.
     items = rebuild.old_items;
   } else {
     items = write_spooled_rows(relation, belongings.spool, rebuild.chunks);
@@ -177,15 +192,15 @@ float8 write_shadow(const Rebuild &rebuild, Shadow *shadow) {
   return items;
 }
 
-// May be called any number of times, also after a failed try to swap: it goes on where it stopped.
+// Adds the entries that came since the last call. Returns how many.
 int64 drain_journal(Rebuild *rebuild, const Shadow &shadow) {
   return apply_journal(shadow, rebuild->relid, belongings.journal, &rebuild->journal_read);
 }
 
-// The settings of the filter as it is from the swap on.
+// The settings of the filter from the exchange on. `before` has those of the moment before it.
 Settings settings_after(const Rebuild &rebuild, const Settings &before, float8 items) {
   if (rebuild.source == nullptr) {
-    // What a filter lacks it lacks when it has grown, too.
+    // State and origin stay: a filter that lacks names lacks them after bloom_grow too.
     Settings settings = before;
     settings.chunks = rebuild.chunks;
     settings.capacity = rebuild.capacity;
@@ -199,7 +214,8 @@ Settings settings_after(const Rebuild &rebuild, const Settings &before, float8 i
   settings.trust_failover = before.trust_failover;
   settings.updates_refused = before.updates_refused || rebuild.chunks != before.chunks;
   settings.items_at_build = std::round(items);
-  // Who suspended it while it was rebuilt may have had a reason that the rebuild does not cure.
+  // Somebody suspended it during the rebuild, and may have had a reason that the rebuild does not
+  // solve.
   if (before.state == State::kSuspended && rebuild.old.state != State::kSuspended) {
     settings.state = State::kSuspended;
     settings.canary_lost = before.canary_lost;
@@ -207,18 +223,19 @@ Settings settings_after(const Rebuild &rebuild, const Settings &before, float8 i
   return settings;
 }
 
-// Exchanges files and settings, with everybody locked out for the rest of the journal, of which
-// little is left, and the exchange. Not with adds locked out first and checks after: a transaction
-// that has checked and is about to add would be in a deadlock with that.
+// Exchanges files and settings. Everybody is locked out while the rest of the journal, which is
+// short, is applied and the files are exchanged. It does not lock adds out first and checks later:
+// a transaction that has checked and is about to add would be in a deadlock with that.
 void swap_shadow_in(Rebuild *rebuild, const Shadow &shadow, float8 items) {
   Settings before, after;
   const auto exchange = [&] {
+    // The journal in the settings is still ours, so no add went past it.
     if (settings_meanwhile(*rebuild).journal != belongings.journal) made_anew(*rebuild);
     refuse_replicated(*rebuild);
     drain_journal(rebuild, shadow);
     exchange_with_shadow(shadow, rebuild->relid);
-    // After the table's lock: bloom_suspend has that of the settings last, too. It may have come
-    // while this waited.
+    // After the lock of the table, in the order of bloom_suspend. That one may have changed the
+    // settings while this waited, so they are read again.
     lock_settings(rebuild->relid);
     before = settings_meanwhile(*rebuild);
     after = settings_after(*rebuild, before, items);
@@ -227,6 +244,7 @@ void swap_shadow_in(Rebuild *rebuild, const Shadow &shadow, float8 items) {
   LockTries tries(rebuild->relid, rebuild->name, AccessExclusiveLock);
   while (!tries.attempt(AccessExclusiveLock, exchange)) {
     tries.pause();
+    // Adds go on between two tries. What is applied here need not be applied under the lock.
     drain_journal(rebuild, shadow);
   }
   next_transaction();
@@ -242,8 +260,8 @@ void swap_shadow_in(Rebuild *rebuild, const Shadow &shadow, float8 items) {
                              "calling bloom_resume you confirm that every name has been added.")));
 }
 
-// The whole rebuild, from top to bottom. Each step ends its own transaction. SPI_OPT_NONATOMIC lets
-// the procedure commit.
+// All steps of a rebuild. Each ends with a commit, except for writing: the shadow is made,
+// exchanged and dropped in one transaction.
 void rebuild_filter(Rebuild *rebuild, int64 grace_milliseconds) {
   static constinit bool watches_aborts = false;
   if (!watches_aborts) RegisterXactCallback(put_away_at_abort, nullptr);
@@ -251,6 +269,8 @@ void rebuild_filter(Rebuild *rebuild, int64 grace_milliseconds) {
   SPI_connect_ext(SPI_OPT_NONATOMIC);
   inspect_filter(rebuild);
   open_journal(rebuild);
+  // The grace period: a name that was added before the journal was opened may belong to a user
+  // whose transaction commits only now. After the wait, the source sees that user.
   if (rebuild->source != nullptr) {
     say_phase(*rebuild, Phase::kWaiting,
               gettext_noop("Bloom filter \"%s\": waiting for sign-ups under way"));
@@ -266,6 +286,7 @@ void rebuild_filter(Rebuild *rebuild, int64 grace_milliseconds) {
     if (drain_journal(rebuild, shadow) < kFewEntries) break;
   say_phase(*rebuild, Phase::kSwapping, gettext_noop("Bloom filter \"%s\": swapping"));
   swap_shadow_in(rebuild, shadow, items);
+  // After the commit of the exchange: until then every add has to find the journal.
   put_away();
   wait_for_last_commit();
   ereport(NOTICE, (errmsg("Bloom filter \"%s\" holds about %.0f items in %d chunks", rebuild->name,
@@ -274,7 +295,7 @@ void rebuild_filter(Rebuild *rebuild, int64 grace_milliseconds) {
   SPI_finish();
 }
 
-// A day has 24 hours and a month 30 days, as in the server's comparison of intervals.
+// An interval in seconds. A month counts as 30 days.
 float8 seconds_of(const Interval *interval) {
   constexpr float8 kSecondsPerDay = 86400;
   return static_cast<float8>(interval->time) / USECS_PER_SEC +
@@ -286,10 +307,10 @@ float8 seconds_of(const Interval *interval) {
 extern "C" {
 
 // call bloom_rebuild(filter regclass, source text, capacity float8, fp_rate float8, grace interval,
-// min_share float8): makes a filter anew from what a query yields, beside checks and adds, and
-// loses no add that commits meanwhile. grace is longer than a sign-up takes from its add to the
-// commit of its user; a source that yields fewer names than min_share of what the filter holds is
-// an error.
+// min_share float8): builds a filter again from what a query yields, while checks and adds go on,
+// and loses no add that commits meanwhile. grace has to be longer than a sign-up takes from its add
+// to the commit of its user. A source that yields fewer names than min_share of what the filter
+// holds is an error.
 PG_FUNCTION_INFO_V1(bloom_rebuild);
 PGDLLEXPORT Datum bloom_rebuild(PG_FUNCTION_ARGS) {
   require_top_level(fcinfo, "bloom_rebuild()");
@@ -314,8 +335,8 @@ PGDLLEXPORT Datum bloom_rebuild(PG_FUNCTION_ARGS) {
   PG_RETURN_VOID();
 }
 
-// call bloom_grow(filter regclass): twice the chunks and the capacity, without a source; the same
-// members, and about the rate of before until more are added.
+// call bloom_grow(filter regclass): twice the chunks and the capacity, without a source. The
+// members are the same, and the false-positive rate is about the same until more are added.
 PG_FUNCTION_INFO_V1(bloom_grow);
 PGDLLEXPORT Datum bloom_grow(PG_FUNCTION_ARGS) {
   require_top_level(fcinfo, "bloom_grow()");

@@ -1,4 +1,4 @@
-// What a rebuild refuses, with the reason.
+// The reasons why a rebuild is refused.
 #ifndef BLOOMFILTER_REBUILD_CHECK_HPP
 #define BLOOMFILTER_REBUILD_CHECK_HPP
 
@@ -8,20 +8,20 @@
 
 namespace bloomfilter {
 
-// Raises 25001 unless the procedure may commit: it was called alone, outside a transaction block.
-// On a standby 25006.
+// Raises 25001 unless the procedure may commit, that is, unless it was called alone and outside a
+// transaction block. Raises 25006 on a standby.
 void require_top_level(FunctionCallInfo fcinfo, const char *function);
 
-// Raises 55000 where the filter is published, or a subscriber's. A subscriber would not learn of
-// the exchange, and go on with other rows; and what a publisher sends for the rows of before would
-// go into the wrong ones. Inside an SPI connection.
+// Raises 55000 if the filter is published, or belongs to a subscriber. The subscribers of a
+// published filter would not learn of the exchange, and would keep the old rows. A publisher goes
+// on to send changes of the old rows, which would go into wrong chunks. Inside an SPI connection.
 void refuse_replicated(const Rebuild &rebuild);
 
-// Raises 55000 unless the filter's bits are good enough to be all there is of the next one.
+// Raises 55000 unless the filter's bits are good enough to be the only source of the next filter.
 void require_growable(const OpenFilter &filter);
 
-// Raises 55000 where the source yielded nothing, or fewer than min_share of the items that the
-// filter holds: `items`, about.
+// Raises 55000 if the source yielded nothing, or if `items`, about how many the new filter holds,
+// are fewer than min_share of the items of the old one.
 void require_enough(const Rebuild &rebuild, float8 items);
 
 }  // namespace bloomfilter

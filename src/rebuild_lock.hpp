@@ -1,4 +1,4 @@
-// How a rebuild comes by its locks without anybody waiting for long behind it.
+// How a rebuild gets its locks without making others wait for long behind it.
 #ifndef BLOOMFILTER_REBUILD_LOCK_HPP
 #define BLOOMFILTER_REBUILD_LOCK_HPP
 
@@ -8,28 +8,29 @@
 
 namespace bloomfilter {
 
-// Commits, and goes on in a transaction that may write and sees what others commit, whatever the
-// session's defaults are. The commit waits for no standby: locks that others need may be held.
+// Commits, and begins a transaction that may write and that sees what others commit, whatever the
+// defaults of the session are. The commit waits for no standby, since it may hold locks that others
+// need.
 void next_transaction();
 
-// Waits until a standby has what was committed last, as far as the session's synchronous_commit
-// says.
+// Waits until a standby has the last commit, as the session's synchronous_commit asks.
 void wait_for_last_commit();
 
-// Waits without a snapshot; ends early for nothing but an interrupt.
+// Waits, and takes no snapshot for it. Only an interrupt ends the wait early.
 void pause_for(int64 milliseconds);
 
-// Tries for a lock on a relation, each time with more patience: how long others may have to wait
-// behind a request for it.
+// Tries to lock a relation, with more patience each time. The patience is how long others may have
+// to wait behind the request.
 class LockTries {
  public:
-  // `strongest` is the lock that will be asked for in the end.
+  // `strongest` is the strongest lock that will be asked for.
   LockTries(Oid relid, const char *name, LOCKMODE strongest)
       : relid_(relid), name_(name), strongest_(strongest) {}
 
-  // Runs work() in a subtransaction that holds `mode`. False where that lock, or one that work()
-  // asks for, did not come in time, and where somebody holds the relation in the way of the
-  // strongest for longer than anybody should wait: then nothing was done.
+  // Runs work() in a subtransaction that holds `mode`. Returns false if that lock, or one that
+  // work() asks for, was not granted in time, or if somebody keeps the relation, against the
+  // strongest lock, for longer than anybody should wait. The subtransaction is rolled back then, or
+  // was never begun.
   bool attempt(LOCKMODE mode, FunctionRef<void()> work);
 
   // After an attempt that failed: tells once a minute who is in the way, and pauses. Raises 55P03
@@ -44,11 +45,11 @@ class LockTries {
   const char *name_;
   LOCKMODE strongest_;
   int64 patience_ = kFirstPatience;
-  int holder_ = 0;  // 0 nobody; -1 a prepared transaction
+  int holder_ = 0;  // 0: nobody; -1: a prepared transaction
   TimestampTz began_ = GetCurrentTimestamp();
   TimestampTz notified_ = 0;
 
-  static constexpr int64 kFirstPatience = 50;  // milliseconds
+  static constexpr int64 kFirstPatience = 50;  // in milliseconds
 };
 
 }  // namespace bloomfilter

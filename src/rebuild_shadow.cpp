@@ -1,5 +1,5 @@
-// The table that a rebuild fills, and the exchange of its files with those of the filter. The
-// filter keeps its OID, and with it grants, comments, and everything that depends on it.
+// The shadow of a rebuild: the table that gets the new rows, the journal's entries that are added
+// to it, and the exchange of its files with the filter's.
 #include "pg.hpp"
 
 #include <utility>
@@ -15,7 +15,7 @@
 namespace bloomfilter {
 namespace {
 
-// The primary key of a relation that is locked, if weakly.
+// The primary key of a relation on which the caller has any lock.
 Oid primary_key_of(Oid relid) {
   Relation relation = table_open(relid, NoLock);
   const Oid index = compat_primary_key(relation);
@@ -23,7 +23,7 @@ Oid primary_key_of(Oid relid) {
   return index;
 }
 
-// pg_class has 0 for the default tablespace of the database.
+// The tablespace of a relation. pg_class has 0 for the default tablespace of the database.
 Oid tablespace_of(Oid relid) {
   const Oid tablespace = get_rel_tablespace(relid);
   return OidIsValid(tablespace) ? tablespace : MyDatabaseTableSpace;
@@ -33,8 +33,8 @@ const char *tablespace_name_of(Oid relid) {
   return quote_identifier(get_tablespace_name(tablespace_of(relid)));
 }
 
-// The filter's primary key; no lock of the filter is kept, since DDL that waits for it would have
-// checks wait.
+// The primary key of the filter. The lock of the filter is not kept: DDL would wait for it, and
+// checks would wait behind that DDL.
 Oid filter_index(Oid filter) {
   LockRelationOid(filter, AccessShareLock);
   const Oid index = primary_key_of(filter);
@@ -42,8 +42,11 @@ Oid filter_index(Oid filter) {
   return index;
 }
 
-// Sets an item's bits in its row where it lies: no version is made, so that every snapshot, however
-// old, sees the bits, and no row ever leaves its place. Nobody else has the table.
+// Sets the bits of an item in its row, in the page itself. No new version is made: every snapshot,
+// however old, sees the bits, no row leaves its place, and the bits stay if an attempt to swap is
+// rolled back. That is allowed because nobody else has the table. The change goes to the WAL by the
+// server's generic WAL; write_in_place of the adds writes such a record by hand, because there its
+// cost counts.
 void add_in_place(Relation shadow, RowMap *map, const Digest &digest) {
   const Positions positions = positions_of(digest);
   const int32 chunk = chunk_of(digest, map->chunks);
@@ -53,10 +56,13 @@ void add_in_place(Relation shadow, RowMap *map, const Digest &digest) {
             (errcode(ERRCODE_DATA_CORRUPTED), errmsg("chunk %d of table \"%s\" is missing", chunk,
                                                      RelationGetRelationName(shadow))));
   const ChunkView bits = stored_chunk(shadow, map->shape, &row.tuple);
+  // Reading needs no lock of the page, since only this session writes it.
   if (!chunk_contains(bits, positions)) {
     LockBuffer(row.buffer, BUFFER_LOCK_EXCLUSIVE);
     GenericXLogState *state = GenericXLogStart(shadow);
     Page page = GenericXLogRegisterBuffer(state, row.buffer, 0);
+    // The bits go into the copy of the page. GenericXLogFinish logs the difference and puts the
+    // copy back.
     chunk_add(writable_chunk(shadow, map->shape, row, page), positions);
     GenericXLogFinish(state);
     LockBuffer(row.buffer, BUFFER_LOCK_UNLOCK);
@@ -64,8 +70,9 @@ void add_in_place(Relation shadow, RowMap *map, const Digest &digest) {
   row.release();
 }
 
-// Exchanges the files of two relations, and what pg_class says of them. Not by the server's
-// finish_heap_swap, which builds the index anew: 132 to 235 ms at 131072 chunks against 2.
+// Exchanges the files of two relations, and what pg_class says about the files. Not by the server's
+// finish_heap_swap, which builds the index again: 132 to 235 ms with 131072 chunks, while everybody
+// is locked out. Exchanging the files of heap and index takes 2 ms.
 void exchange_files(Oid one_relid, Oid other_relid) {
   Assert(one_relid != other_relid);
   Relation catalog = table_open(RelationRelationId, RowExclusiveLock);
@@ -81,6 +88,7 @@ void exchange_files(Oid one_relid, Oid other_relid) {
   std::swap(a->reltuples, b->reltuples);
   std::swap(a->relallvisible, b->relallvisible);
   compat_swap_all_frozen(a, b);
+  // These two say how old the transaction IDs in the files may be, so they go with the files.
   std::swap(a->relfrozenxid, b->relfrozenxid);
   std::swap(a->relminmxid, b->relminmxid);
   CatalogTupleUpdate(catalog, &one->t_self, one);
@@ -88,10 +96,13 @@ void exchange_files(Oid one_relid, Oid other_relid) {
   heap_freetuple(one);
   heap_freetuple(other);
   table_close(catalog, RowExclusiveLock);
+  // The relation cache has to see the new files before the next statement of this transaction.
   CommandCounterIncrement();
 }
 
-// Exchanges them where wal_level = minimal has the server log nothing of a file that is new.
+// Exchanges the files of two relations that are locked against everybody, and tells the relation
+// cache which of the files are new. With wal_level = minimal the server does not log changes of a
+// new file.
 void exchange_and_tell(Oid one_relid, Oid other_relid) {
   Relation one = relation_open(one_relid, NoLock), other = relation_open(other_relid, NoLock);
   Assert(CheckRelationLockedByMe(one, AccessExclusiveLock, false));
@@ -102,7 +113,7 @@ void exchange_and_tell(Oid one_relid, Oid other_relid) {
   exchange_files(one_relid, other_relid);
 }
 
-// Raised under the locks of the swap, before anything was exchanged.
+// Raises 55000. `what` is a sentence about the change.
 [[noreturn]] void unlike(Relation filter, const char *what) {
   ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                   errmsg("Bloom filter \"%s\" was changed during its rebuild",
@@ -112,7 +123,9 @@ void exchange_and_tell(Oid one_relid, Oid other_relid) {
   pg_unreachable();
 }
 
-// Whether the files of one could be the other's.
+// Whether each of two relations could have the other's files: the same kind, access method,
+// persistence and columns, byte for byte. Dropped columns do not count as the same, since the
+// shadow has none.
 bool alike(Relation one, Relation other) {
   const FormData_pg_class *a = one->rd_rel, *b = other->rd_rel;
   if (a->relkind != b->relkind || a->relam != b->relam || a->relpersistence != b->relpersistence ||
@@ -128,7 +141,8 @@ bool alike(Relation one, Relation other) {
   return true;
 }
 
-// The key column, its operator family and its order decide where an entry lies in a B-tree.
+// The same for two primary keys of one column. RelationGetIndexPredicate and rd_opfamily are
+// compared too, because both decide which entries the file has, and in which order.
 bool indexes_alike(Relation one, Relation other) {
   const FormData_pg_index *a = one->rd_index, *b = other->rd_index;
   return alike(one, other) && a->indnatts == b->indnatts && a->indnkeyatts == b->indnkeyatts &&
@@ -138,12 +152,14 @@ bool indexes_alike(Relation one, Relation other) {
          RelationGetIndexPredicate(other) == NIL;
 }
 
-// Both tables and both indexes are locked against everybody.
+// Raises 55000 unless the files of filter and shadow may be exchanged. Both tables and both indexes
+// are locked against everybody, so nothing changes between this check and the exchange.
 void require_exchangeable(Oid filter_relid, Oid index_relid, Oid shadow_relid,
                           Oid shadow_index_relid) {
   Relation filter = table_open(filter_relid, NoLock), shadow = table_open(shadow_relid, NoLock);
   Relation index = index_open(index_relid, NoLock);
   Relation shadow_index = index_open(shadow_index_relid, NoLock);
+  // As in the server's ALTER TABLE: a lock does not stop this session itself from using the filter.
   CheckTableNotInUse(filter, "rebuild");
   require_plain_columns(filter);
   require_plain_columns(shadow);
@@ -162,18 +178,19 @@ void require_exchangeable(Oid filter_relid, Oid index_relid, Oid shadow_relid,
 
 Shadow make_shadow(Oid filter, int32 chunks) {
   const Oid schema = get_rel_namespace(filter);
-  // Without a schema the shadow would be made in the caller's, and a lock of relation 0 be logged.
+  // Without a schema, the shadow would be made in a schema of the caller, and the lock of relation
+  // 0 would be logged.
   if (!OidIsValid(schema))
     ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
                     errmsg("Bloom filter with OID %u was dropped during its rebuild", filter)));
   const char *name = work_table_name(filter, "shadow");
-  // Where the filter is, whatever the session's defaults say.
+  // In the tablespace of the filter, whatever the session's defaults are.
   make_chunk_table(quote_qualified_identifier(get_namespace_name(schema), name),
                    psprintf(" tablespace %s", tablespace_name_of(filter)));
   return {get_relname_relid(name, schema), chunks};
 }
 
-// After the rows: building an index over sorted rows is faster than inserting into it.
+// After the rows: building an index once is faster than adding each entry, and leaves it in order.
 void index_shadow(const Shadow &shadow, Oid filter) {
   execute_sql(psprintf("alter table %s add primary key (chunk) using index tablespace %s",
                        qualified_name(shadow.relid), tablespace_name_of(filter_index(filter))));
@@ -195,12 +212,15 @@ int64 apply_journal(const Shadow &shadow, Oid filter, uint32 journal, int64 *pos
 
 void exchange_with_shadow(const Shadow &shadow, Oid filter) {
   const Oid index = primary_key_of(filter), shadow_index = primary_key_of(shadow.relid);
-  // The filter's own lock comes last: nobody is to wait behind it while another does not come.
+  // LockTries has locked the filter already, and nobody else can have the shadow. So only the
+  // filter's index may have to be waited for, and not for longer than the lock_timeout that
+  // LockTries has set.
   for (const Oid relid : {shadow.relid, shadow_index, filter, index})
     LockRelationOid(relid, AccessExclusiveLock);
   require_exchangeable(filter, index, shadow.relid, shadow_index);
   exchange_and_tell(filter, shadow.relid);
   exchange_and_tell(index, shadow_index);
+  // The shadow now has the old files of the filter, and removes them with the commit.
   ObjectAddress table;
   ObjectAddressSet(table, RelationRelationId, shadow.relid);
   performDeletion(&table, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);

@@ -1,5 +1,5 @@
-// The shadow of a rebuild: a table whose files take the place of the filter's. It is made and
-// dropped in one transaction, so that nobody else ever sees it.
+// The shadow of a rebuild: a table whose files replace those of the filter. One transaction makes
+// and drops it, so that nobody else ever sees it.
 #ifndef BLOOMFILTER_REBUILD_SHADOW_HPP
 #define BLOOMFILTER_REBUILD_SHADOW_HPP
 
@@ -7,25 +7,29 @@
 
 namespace bloomfilter {
 
+// The shadow, and how many chunks it has.
 struct Shadow {
   Oid relid;
   int32 chunks;
 };
 
-// Makes an empty shadow of a filter of so many chunks, in the filter's tablespace, locked for this
-// transaction. Inside an SPI connection; the caller needs CREATE on the filter's schema.
+// Makes an empty shadow with `chunks` chunks, in the schema and tablespace of the filter. This
+// transaction has it locked. Inside an SPI connection. The caller needs CREATE on the filter's
+// schema.
 Shadow make_shadow(Oid filter, int32 chunks);
 
-// Adds its primary key, in the tablespace of the filter's, once the rows are there.
+// Adds the primary key, in the tablespace of the filter's primary key. Called when the rows are
+// written.
 void index_shadow(const Shadow &shadow, Oid filter);
 
-// Adds the journal's entries from *position on to the shadow's rows, and moves *position. Returns
-// how many there were.
+// Adds the journal's entries from byte *position on to the rows of the shadow, and moves *position
+// to the end. Returns the number of entries.
 int64 apply_journal(const Shadow &shadow, Oid filter, uint32 journal, int64 *position);
 
-// Puts the shadow's files in the place of the filter's, for whose AccessExclusiveLock it waits,
-// last of all, and drops the shadow. Raises 55000 where one of the two is not, under its lock, what
-// the other's files may be taken for: columns, access method, persistence, index, tablespace.
+// Exchanges the files of the filter and of the shadow, and drops the shadow with the old files. The
+// caller has AccessExclusiveLock on the filter; this asks for the same lock on its index. Raises
+// 55000 if one of the two could not have the other's files: because of columns, access method,
+// persistence, index or tablespace.
 void exchange_with_shadow(const Shadow &shadow, Oid filter);
 
 }  // namespace bloomfilter

@@ -1,4 +1,5 @@
-// How large the rebuilt filter becomes.
+// How large a rebuild makes the filter. It keeps the size, unless the items need more or the caller
+// asks for another one, and it refuses a size that would fill the disk by mistake.
 #include "pg.hpp"
 
 #include <cmath>
@@ -10,7 +11,8 @@
 namespace bloomfilter {
 namespace {
 
-// Of a filter that would fill the disk by a slip: a capacity with a zero too many.
+// Raises 54000 for a filter of more than 16 GiB that is also more than twice as large as before.
+// Such a capacity is likely a mistake, and the filter would fill the disk.
 void require_reasonable_size(const Rebuild &rebuild) {
   const float8 bytes = table_bytes_on_disk(rebuild.chunks);
   if (bytes <= kMaxUnaskedBytes || rebuild.chunks / 2 <= rebuild.old.chunks) return;
@@ -30,6 +32,7 @@ void require_reasonable_size(const Rebuild &rebuild) {
 void size_by_items(Rebuild *rebuild, float8 items) {
   const Settings &old = rebuild->old;
   rebuild->capacity = old.capacity;
+  // Room for twice the items, so that the next rebuild is not due soon.
   if (items > kNearlyFull * old.capacity) {
     rebuild->capacity = std::ceil(2 * items);
     ereport(
@@ -39,10 +42,12 @@ void size_by_items(Rebuild *rebuild, float8 items) {
                    items, 100 * kNearlyFull, old.capacity)));
   }
   const bool keeps_rate = rebuild->fp_rate == old.fp_rate;
+  // The number of chunks is kept and not computed: a filter may have been made with another number.
   if (keeps_rate && rebuild->capacity == old.capacity)
     rebuild->chunks = old.chunks;
   else
     rebuild->chunks = table_chunks(rebuild->capacity, rebuild->fp_rate);
+  // A filter that was made or grown with more chunks keeps them.
   if (keeps_rate) rebuild->chunks = Max(rebuild->chunks, old.chunks);
   require_reasonable_size(*rebuild);
 }
@@ -51,6 +56,7 @@ void size_by_items(Rebuild *rebuild, float8 items) {
 // the number of chunks stays 0 until then.
 void decide_size(Rebuild *rebuild) {
   const Settings &old = rebuild->old;
+  // Twice the chunks, and no other number: only then does each old chunk become two whole new ones.
   if (rebuild->source == nullptr) {
     if (old.chunks > kMaxChunks / 2)
       ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -64,14 +70,16 @@ void decide_size(Rebuild *rebuild) {
   const bool keeps_rate = rebuild->fp_rate == 0 || rebuild->fp_rate == old.fp_rate;
   if (rebuild->fp_rate == 0) rebuild->fp_rate = old.fp_rate;
   if (rebuild->capacity == 0 && old.capacity == 0) {
+    // The chunks would have to follow from the new rate, and that takes a capacity.
     if (!keeps_rate)
       ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                       errmsg("the capacity of Bloom filter \"%s\" is not known", rebuild->name),
                       errhint("Pass capacity together with fp_rate.")));
     rebuild->chunks = old.chunks;
   } else if (rebuild->capacity == 0) {
-    // Names are counted as they are read. Of values no more is known than the old bits show, and
-    // how many chunks they have is up to whoever builds them.
+    // Names are counted while they are read. The names in values cannot be counted, so the old bits
+    // have to say how many there are. Values also have a number of chunks already, which their
+    // builder chose.
     if (rebuild->source_rows == SourceRows::kValues) size_by_items(rebuild, rebuild->old_items);
   } else {
     rebuild->chunks = keeps_rate && rebuild->capacity == old.capacity
