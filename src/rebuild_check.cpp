@@ -1,4 +1,5 @@
-// The checks that stop a rebuild with an error. All of them run before anything is exchanged.
+// What a rebuild refuses. Each check raises an error that says what to do; none of them changes
+// anything.
 #include "pg.hpp"
 
 #include <cmath>
@@ -9,7 +10,8 @@
 namespace bloomfilter {
 namespace {
 
-// Whether the query yields a row. Inside an SPI connection.
+// Whether the query yields a row. Not as a read-only query: that would take the snapshot of a
+// transaction that began before the shadow was written, and miss a publication made since.
 bool query_has_rows(const char *query) {
   const int result = SPI_execute(query, false, 1);
   if (result != SPI_OK_SELECT) elog(ERROR, "SPI_execute: %s", SPI_result_code_string(result));
@@ -22,8 +24,6 @@ bool query_has_rows(const char *query) {
 // and SPI_commit would raise an error in the middle of the work.
 void require_top_level(FunctionCallInfo fcinfo, const char *function) {
   PreventCommandDuringRecovery(function);
-  // A procedure may commit only if CALL says that its context is not atomic. The check comes first,
-  // so that a call in a transaction block fails at once and not after minutes, at the first commit.
   const Node *context = fcinfo->context;
   if (context == nullptr || !IsA(context, CallContext) ||
       reinterpret_cast<const CallContext *>(context)->atomic)
@@ -37,9 +37,6 @@ void require_top_level(FunctionCallInfo fcinfo, const char *function) {
 // The catalogs are asked anew before the swap, since a publication may be created while the source
 // is read. Every name is qualified: the caller chooses the search path.
 void refuse_replicated(const Rebuild &rebuild) {
-  // Names and operators are qualified, because a procedure that commits cannot have its own
-  // search_path. A publication of all tables or of the schema counts too. An exchange of files is
-  // not a change of rows, so a publisher sends nothing for it.
   if (query_has_rows(psprintf("select from pg_catalog.pg_publication where puballtables union all "
                               "select from pg_catalog.pg_publication_rel "
                               "where prrelid operator(pg_catalog.=) %u::pg_catalog.oid union all "
@@ -48,12 +45,10 @@ void refuse_replicated(const Rebuild &rebuild) {
                               rebuild.relid, get_rel_namespace(rebuild.relid))))
     ereport(ERROR,
             (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-             errmsg("Bloom filter \"%s\" is published", rebuild.name),
-             errdetail("Subscribers would not learn of the exchange."),
-             errhint("Take it out of the publication, rebuild it and its subscribers' filters, and "
-                     "publish it again.")));
-  // The publisher sends rows by chunk number. After a rebuild the same number may stand for other
-  // names.
+             errmsg("cannot rebuild Bloom filter \"%s\" because it is published", rebuild.name),
+             errdetail("Subscribers would not receive the exchange of files."),
+             errhint("Drop it from the publication, rebuild it and the filters of its "
+                     "subscribers, and add it to the publication again.")));
   if (is_subscribed(rebuild.relid))
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                     errmsg("cannot rebuild Bloom filter \"%s\" because a subscription writes to it",
@@ -67,9 +62,6 @@ void refuse_replicated(const Rebuild &rebuild) {
 // and its state says so. One that was restored or whose normalization has changed may not, because
 // growing would hide that.
 void require_growable(const OpenFilter &filter) {
-  // A filter that is not ready, or that was suspended by hand, may grow: it stays so. A filter that
-  // its origin suspends (another server, a copy, a failover) may not, because its bits may lack
-  // adds and a larger copy of them would lack the same.
   if (filter.table->agreement == Agreement::kFull && !filter.settings().canary_lost &&
       (filter.settings().state != State::kReady || suspension_reason(*filter.table) == nullptr))
     return;
@@ -84,10 +76,8 @@ void require_growable(const OpenFilter &filter) {
 // A lost shard of sixteen leaves 93.75 % of the names, so the default share of 0.97 refuses it. The
 // old count is estimated from bits too, so that both figures have the same kind of error.
 void require_enough(const Rebuild &rebuild, float8 items) {
-  // bloom_grow, or a caller who expects a small or empty source.
   if (rebuild.min_share == 0) return;
   if (rebuild.rows > 0 && items >= rebuild.min_share * rebuild.old_items) return;
-  // The items may be names that were added meanwhile. An empty source yields none of them.
   if (rebuild.rows == 0) items = 0;
   ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                   errmsg("the source of Bloom filter \"%s\" returns too few names", rebuild.name),

@@ -1,5 +1,5 @@
-// How a rebuild gets its locks while others use the filter. Whoever asks for a lock that conflicts
-// with a waiting request waits behind it, so every request of a rebuild is short.
+// How a rebuild gets its locks. Everybody who comes later queues behind a lock request that waits,
+// checks too. So a request waits for a short time only, and is repeated.
 #include "pg.hpp"
 
 #include <algorithm>
@@ -9,29 +9,24 @@
 namespace bloomfilter {
 namespace {
 
-// The patience grows by half at each try, up to this, in milliseconds. With twenty clients whose
-// transactions hold the relation for a third of a second, a lock is granted at the sixth try. With
-// a patience that stayed at 50 ms it never was.
+// What patience grows to, by half at each try. Transactions that hold the relation for a third of a
+// second, of twenty clients, let a lock come at the sixth try; at 50 ms it never came.
 constexpr int64 kMaxPatience = 1000;
 constexpr int kGiveUpSeconds = 600;
-// The longest pause between two tries, and how often a notice names who is in the way.
 constexpr int64 kRetryMilliseconds = 1000;
 constexpr int64 kNoticeSeconds = 60;
 
-// How often to look who holds the relation. The five pauses between the looks take twice the
-// patience. Whoever is seen at each look will not release the relation within the patience. One
-// look would not do: on a busy machine, a transaction may take long only because it gets no
-// processor.
+// Who holds the relation at each of so many looks, which take 2.4 times the patience, does not let
+// go within it. On a busy machine a transaction may take long for being pushed aside.
 constexpr int kLockProbes = 6;
 
-// Sets a setting until the end of the transaction, or until the subtransaction is rolled back.
+// As SET LOCAL does: the value ends with the transaction.
 void set_locally(const char *setting, const char *value) {
   set_config_option(setting, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0, false);
 }
 
-// Cancels an autovacuum that holds the relation, unless it prevents wraparound. The server does
-// this for whoever has waited for deadlock_timeout, one second by default. A rebuild gives up
-// before that, so it has to do it itself, in the same way.
+// Autovacuum gives way to whoever has waited for its lock for deadlock_timeout. A rebuild never
+// waits that long, and so asks for it, as the server does.
 void ask_autovacuum_to_give_way(const PGPROC *process) {
   if (process == nullptr) return;
   LWLockAcquire(ProcArrayLock, LW_SHARED);
@@ -42,8 +37,7 @@ void ask_autovacuum_to_give_way(const PGPROC *process) {
     kill(pid, SIGINT);
 }
 
-// The transactions whose locks of the relation conflict with `mode`; *count of them. They are only
-// looked at. Nothing is queued, so nobody waits.
+// The transactions that hold the relation in the way of `mode`, *count of them.
 VirtualTransactionId *holders_of(Oid relid, LOCKMODE mode, int *count) {
   LOCKTAG tag;
   SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
@@ -63,13 +57,8 @@ bool is_among(const VirtualTransactionId &one, const VirtualTransactionId *other
 // synchronous_commit is lowered for this commit alone. The wait for a standby comes after the locks
 // are gone; see wait_for_last_commit.
 void next_transaction() {
-  // A commit that waited for a standby would keep its locks all the while. wait_for_last_commit
-  // waits later, without locks.
   set_locally("synchronous_commit", "local");
   SPI_commit();
-  // SPI_commit starts the next transaction with the session's defaults. With "repeatable read", the
-  // grace period and the source had the same snapshot, and a name inserted during the grace period
-  // was missed.
   XactIsoLevel = XACT_READ_COMMITTED;
   XactReadOnly = false;
 }
@@ -77,7 +66,6 @@ void next_transaction() {
 // Interrupts are held, as in the server's own commit: a cancel would leave the wait, not undo the
 // commit.
 void wait_for_last_commit() {
-  // SyncRepWaitForLSN expects its caller to hold interrupts off, and handles a cancel itself.
   hold_interrupts();
   SyncRepWaitForLSN(XactLastCommitEnd, true);
   resume_interrupts();
@@ -89,21 +77,20 @@ void pause_for(int64 milliseconds) {
     CHECK_FOR_INTERRUPTS();
     const long left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), end);
     if (left <= 0) return;
-    // Not pg_usleep, which a cancel would not end.
     WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, left, PG_WAIT_EXTENSION);
     ResetLatch(MyLatch);
   }
 }
 
-// Does not even ask for the lock while somebody keeps the relation: others would wait behind a
-// request that cannot succeed.
+// Looks at the holders first. A request behind somebody who will not let go soon would only make
+// others wait.
 bool LockTries::attempt(LOCKMODE mode, FunctionRef<void()> work) {
   holder_ = lasting_holder();
   return holder_ == 0 && attempt_in_subtransaction(mode, work);
 }
 
-// The process of a transaction that conflicts with the strongest lock and does not release the
-// relation soon. -1 for a prepared transaction, 0 if there is none.
+// The process of a transaction that holds the relation in the way of the strongest lock and does
+// not let go of it soon; -1 for a prepared one, 0 for none.
 int LockTries::lasting_holder() const {
   int count;
   VirtualTransactionId *lasting = holders_of(relid_, strongest_, &count);
@@ -123,20 +110,16 @@ int LockTries::lasting_holder() const {
   return process == nullptr || process->pid == 0 ? -1 : process->pid;
 }
 
-// Not by the server's ConditionalLockRelationOid: a request that does not wait is never granted
-// beside steady traffic. Not by a plain wait either: with one session idle after a check, checks
-// stalled for 4,007 ms. With a lock_timeout in a subtransaction that is rolled back, it was 101 ms
-// at worst.
+// The server's own ConditionalLockRelationOid would not do: beside steady traffic a lock that
+// waits for nobody never comes.
 bool LockTries::attempt_in_subtransaction(LOCKMODE mode, FunctionRef<void()> work) const {
   MemoryContext caller = CurrentMemoryContext;
   ResourceOwner owner = CurrentResourceOwner;
-  // It is set inside PG_TRY and read behind it, so it has to be volatile.
   volatile bool done = false;
   BeginInternalSubTransaction(nullptr);
   MemoryContextSwitchTo(caller);
   PG_TRY();
   {
-    // The timeout also holds for each lock that work() asks for.
     set_locally("lock_timeout", psprintf(INT64_FORMAT "ms", patience_));
     LockRelationOid(relid_, mode);
     work();
@@ -148,7 +131,6 @@ bool LockTries::attempt_in_subtransaction(LOCKMODE mode, FunctionRef<void()> wor
     MemoryContextSwitchTo(caller);
     ErrorData *error = CopyErrorData();
     FlushErrorState();
-    // This releases the lock of the relation, and everybody behind it goes on.
     RollbackAndReleaseCurrentSubTransaction();
     if (error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE &&
         error->sqlerrcode != ERRCODE_T_R_DEADLOCK_DETECTED)
@@ -161,12 +143,8 @@ bool LockTries::attempt_in_subtransaction(LOCKMODE mode, FunctionRef<void()> wor
   return done;
 }
 
-const char *LockTries::describe_holders() const {
-  if (holder_ < 0) return "a prepared transaction";
-  return holder_ > 0 ? psprintf("process %d", holder_) : "transactions that come and go";
-}
-
-// A pause of up to twice the patience lets those pass who waited behind the last request.
+// The patience grows by half each time, so that a lock under steady short transactions comes at the
+// sixth try, and nobody waits longer than a second.
 void LockTries::pause() {
   const TimestampTz now = GetCurrentTimestamp();
   if (TimestampDifferenceExceeds(began_, now, kGiveUpSeconds * 1000))
