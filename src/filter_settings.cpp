@@ -188,6 +188,8 @@ void write_settings(const Settings &settings, FunctionRef<void(const char *)> wr
       kUpdatesNames[settings.updates_refused],
       psprintf("%d:%d", settings.columns.chunk, settings.columns.bits),
   };
+  // The compiler counts the values. That each stands beside its own name, the order above has to
+  // make sure of: it is that of Key.
   static_assert(lengthof(values) == kKeys);
   for (int key = 0; key < kKeys; ++key) write(psprintf("%s=%s", kKeyNames[key], values[key]));
 }
@@ -205,6 +207,8 @@ Origin origin_here(Oid relid) {
 }
 
 // The timeline is left out: after a failover the table is the same one, with the same columns.
+// The system identifier tells a dump that was restored on another server, even if the OIDs are
+// equal.
 bool is_original(const Origin &made, const Origin &here) {
   return made.system == here.system && made.database == here.database &&
          made.relation == here.relation;
