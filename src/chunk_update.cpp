@@ -1,6 +1,5 @@
 // How adds and merges write to a chunk's row: a new version by heap_update, or in place in a
-// version that this transaction made. Two adds to one chunk queue, neither is lost, and neither
-// ever gets a serialization failure from the filter.
+// version that this transaction made. Two adds to one chunk queue, and neither is lost.
 #include "pg.hpp"
 
 #include <algorithm>
@@ -13,10 +12,8 @@
 namespace bloomfilter {
 namespace {
 
-// Inserts the index entries of a row version that is not HOT: in the primary key, and in a copy
-// that REINDEX CONCURRENTLY is making or removing, as long as that copy is ready for inserts.
-// REINDEX waits for all who have locked the table before it relies on their entries, so the list of
-// indexes cannot be too old.
+// Inserts the index entries of a row version that is not HOT, also into a copy of the primary key
+// that REINDEX CONCURRENTLY is making or removing.
 void insert_index_entries(Relation relation, HeapTuple tuple, int32 chunk) {
   const List *indexes = RelationGetIndexList(relation);
   for (int i = 0; i < list_length(indexes); ++i) {
@@ -31,8 +28,7 @@ void insert_index_entries(Relation relation, HeapTuple tuple, int32 chunk) {
   }
 }
 
-// Raises the error for a row that cannot be changed: XX001 if it was deleted, 27000 if the command
-// that runs changed it already, from a trigger or function inside that command.
+// Raises XX001 if the row was deleted, 27000 if the command that runs changed it already.
 [[noreturn]] void cannot_change(const OpenFilter &filter, int32 chunk, TM_Result result) {
   if (result == TM_Deleted)
     ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
@@ -45,9 +41,8 @@ void insert_index_entries(Relation relation, HeapTuple tuple, int32 chunk) {
   pg_unreachable();
 }
 
-// Waits for the transaction that is changing the chunk's row, of which `old` is a version, and
-// locks the last version. Returns a copy of that. The lock is the one that an update takes, so the
-// update that follows cannot lose again.
+// Waits for the transaction that is changing the chunk's row, of which `old` is a version, locks
+// the last version and returns a copy of it. After that, an update of the row cannot lose again.
 HeapTuple lock_last_version(const OpenFilter &filter, int32 chunk, ItemPointer old) {
   TupleTableSlot *slot = table_slot_create(filter.relation, nullptr);
   TM_FailureData failure;
@@ -62,10 +57,9 @@ HeapTuple lock_last_version(const OpenFilter &filter, int32 chunk, ItemPointer o
   return last;
 }
 
-// Writes the 8-byte words of `bits` that differ from `old` as fragments of a generic WAL record,
-// and returns their end. A fragment is a place in the page and a length, two bytes each, and then
-// the bytes. `place` is where the chunk begins in the page. All fragments together take at most
-// 1,028 bytes: a gap between two of them saves eight bytes, a header takes four.
+// Writes the 8-byte words of `bits` that differ from `old` as fragments of a generic WAL record:
+// each a place in the page and a length of two bytes, then the bytes. The chunk begins at `place`
+// in the page. Returns the end of the fragments, which take at most 1,028 bytes.
 char *write_fragments(ChunkView old, ChunkView bits, Size place, char *fragments) {
   const auto differs = [&](Size at) {
     return std::memcmp(&old[at], &bits[at], sizeof(uint64)) != 0;
@@ -91,9 +85,8 @@ OpenFilter open_for_add(FunctionCallInfo fcinfo, const char *function) {
   PreventCommandIfParallelMode(function);
   PreventCommandDuringRecovery(function);
   if (PG_ARGISNULL(0)) null_filter();
-  // The lock comes first: a rebuild that begins waits for it, even if nothing will be written.
-  // INSERT and not UPDATE as privilege: a role that can add should not be able to clear bits by
-  // SQL.
+  // The lock comes first: a rebuild that begins waits for it, even if nothing will be written. No
+  // UPDATE privilege is needed: a role that can add should not be able to clear bits by SQL.
   OpenFilter filter = open_filter(PG_GETARG_OID(0), RowExclusiveLock, ACL_SELECT | ACL_INSERT);
   CheckCmdReplicaIdentity(filter.relation, CMD_UPDATE);
   return filter;
@@ -108,22 +101,19 @@ void finish_add(const OpenFilter &filter, int64 added) {
   CommandCounterIncrement();
 }
 
-// Writing in place avoids a version for each command that adds. With versions, each look-up walks
-// along the earlier ones: the time for the names of one statement grew with the square of their
-// number, and each name took a kilobyte.
+// With a new version for each command that adds, each look-up would walk along the earlier ones:
+// the time for the names of one statement grew with the square of their number.
 //
-// It is safe: nobody else reads, locks for update or replaces a version whose maker has not
-// committed, and the look-up showed that this transaction has not replaced it. A lock on the key
-// does not protect the bits, so it does not matter. The maker may be a subtransaction that has
-// ended inside this one, but not a parent. If this subtransaction is rolled back, a version of the
-// parent would keep the bits: a name that was taken back would no longer count as new. A version of
-// a subtransaction that was rolled back is not found. Logical decoding does not see a write in
-// place, so a table that it decodes gets a version each time.
+// Writing in place is safe: nobody else reads, locks for update or replaces a version whose maker
+// has not committed, and the look-up showed that this transaction has not replaced it. A lock on
+// the key does not matter for the bits. The maker may be a subtransaction that has ended inside
+// this one, but not a parent: a rollback of this one would leave the bits in the parent's version,
+// and a name that was taken back would no longer count as new. Logical decoding does not see a
+// write in place.
 bool is_ours_alone(const OpenFilter &filter, int32 chunk, const ChunkRow &row) {
   const TransactionId maker = HeapTupleHeaderGetXmin(row.tuple.t_data);
   if (!TransactionIdIsCurrentTransactionId(maker)) return false;
-  // heap_update would raise its own error ("attempted to update invisible tuple") for a version
-  // that the current command made.
+  // heap_update would raise an error without a hint for a version that this command made.
   if (HeapTupleHeaderGetCmin(row.tuple.t_data) >= GetCurrentCommandId(false))
     cannot_change(filter, chunk, TM_SelfModified);
   const TransactionId current = GetCurrentTransactionIdIfAny();
@@ -131,9 +121,8 @@ bool is_ours_alone(const OpenFilter &filter, int32 chunk, const ChunkRow &row) {
          !RelationIsLogicallyLogged(filter.relation);
 }
 
-// Writes a generic WAL record by hand, in the form of GenericXLogFinish, so that the server's redo
-// applies it. GenericXLogFinish itself copies and compares the whole page: 4.4 us per add instead
-// of 2.5. Here only the chunk is compared, before the page is locked.
+// Writes a generic WAL record by hand, in the form that the server's redo applies.
+// GenericXLogFinish itself copies and compares the whole page: 4.4 us per add instead of 2.5.
 void write_in_place(Relation relation, const Shape &shape, const ChunkRow &row, ChunkView bits) {
   Page page = BufferGetPage(row.buffer);
   const MutableChunkView target = writable_chunk(relation, shape, row, page);
@@ -158,11 +147,10 @@ void write_in_place(Relation relation, const Shape &shape, const ChunkRow &row, 
   LockBuffer(row.buffer, BUFFER_LOCK_UNLOCK);
 }
 
-// It updates at once, and locks the row only if it lost to another add. To lock first costs more:
-// it reached 11.0 thousand adds per second with 1,498 bytes of WAL each, this way 11.1 to 12.5
-// thousand with 1,359. The executor's way for logical replication (RelationFindReplTupleByIndex)
-// was slower still, and missed rows beside updates that were not HOT: 3 of 52,038. heap_update
-// without a snapshot to check never fails because of a newer version, so there is no error 40001.
+// It updates at once and locks the row only if it lost to another add: 11.1 to 12.5 thousand adds
+// per second. Locking first gave 11.0; the executor's way for logical replication gave 10.0
+// to 10.7, and missed rows beside updates that were not HOT (3 of 52,038). heap_update checks no
+// snapshot here, so it never raises 40001.
 bool replace_version(const OpenFilter &filter, int32 chunk, HeapTuple *changed) {
   Assert(CheckRelationLockedByMe(filter.relation, RowExclusiveLock, true));
   ItemPointerData old = (*changed)->t_self;
@@ -172,8 +160,7 @@ bool replace_version(const OpenFilter &filter, int32 chunk, HeapTuple *changed) 
   if (result == TM_Ok) {
     if (!HeapTupleIsHeapOnly(*changed)) {
       insert_index_entries(filter.relation, *changed, chunk);
-      // The index has an entry for each such version of this transaction, and a look-up through
-      // it would try them all.
+      // Otherwise a look-up through the index would try each such version of this transaction.
       remember_location(filter.relation, &filter.table->rows, chunk, (*changed)->t_self);
     }
     return true;
