@@ -14,10 +14,10 @@ Header table_header(int32 chunks, Normalization normalization) {
   return {kTableHashes, log2_of_chunk_bits(kChunkBits), normalization, chunks, 0};
 }
 
-// heap_insert row by row, and not SQL: an INSERT cannot freeze, and COPY with FREEZE would take
-// every row through the text or the binary form of its bits. The table has no index yet, since
-// building it afterwards is cheaper than an entry per row; so no index entries are made here.
-// Nobody but this transaction can see the table, so there is nobody to lock out.
+// Calls heap_insert row by row instead of SQL: an INSERT cannot freeze, and COPY with FREEZE would
+// take every row through the text or the binary form of its bits. The table has no index yet, since
+// building it afterwards is cheaper than an entry per row; so no index entries are made here. Only
+// this transaction can see the table.
 void write_rows(Relation relation, const ChunkRange &range) {
   Assert(range.first >= 0 && range.count > 0);
   require_plain_columns(relation);

@@ -1,5 +1,5 @@
-// Finds the row of a chunk: where it was last, else where it must be if rows are in order, else
-// through the primary key. And the only code that knows where the bits are in a row.
+// Finds the row of a chunk: where it was last, or where it must be if rows are in order, or through
+// the primary key. No other code knows where the bits are in a row.
 #include "pg.hpp"
 
 #include <cstring>
@@ -69,7 +69,7 @@ void fetch_ahead(Page page, OffsetNumber item, const Positions &prefetch) {
 // block. If there is none, it releases the pin and returns false. `item` may be any number:
 // heap_hot_search_buffer refuses one that is not in the page.
 //
-// Under SnapshotSelf, which sees everything committed so far and what this transaction did. The
+// It uses SnapshotSelf, which sees everything committed so far and what this transaction did. The
 // statement's snapshot would be wrong: a repeatable-read session that was opened before a filter
 // was filled denied 2,000 of 2,000 members. A dirty snapshot would be wrong too: it sees bits that
 // may be rolled back.
@@ -340,8 +340,8 @@ void require_number(Relation relation, const Shape &shape, int32 chunk, HeapTupl
                    "is damaged, make the filter anew from its source.")));
 }
 
-// Asks the index for its last entry. Whether n - 1 is the last chunk tells a table that was cut, or
-// filled by others, at the cost of one look-up. A sequential scan would read the whole table.
+// Asks the index for its last entry. One look-up is enough to find a table that lost its last rows
+// or got more. A scan would read the whole table.
 int32 last_chunk(Relation relation, const Shape &shape) {
   ChunkRow row;
   ItemPointerData location;

@@ -24,8 +24,8 @@ float8 capacity_argument(FunctionCallInfo fcinfo, int argument, const char *func
 }
 
 // The number of chunks: as given, or computed from capacity and fp_rate. Only a computed number is
-// limited to 16 GB on disk (54000), since a capacity may have a zero too many. Who gives the number
-// wants it. Raises 22023 for less than 128.
+// limited to 16 GB on disk (54000), since a capacity may have a zero too many. A caller who gives
+// the number has decided on the size. Raises 22023 for less than 128.
 int32 table_chunks_argument(FunctionCallInfo fcinfo, int argument, float8 capacity,
                             float8 fp_rate) {
   if (PG_ARGISNULL(argument)) {

@@ -19,9 +19,9 @@ constinit HTAB *filters = nullptr;
 // row that moves to another page at that moment.
 constexpr int kLastChunkTries = 3;
 
-// Whether one of the columns was dropped and added again under the same name: the new column has
-// none of the bits. Its attribute number tells. In a table that was dumped and restored the numbers
-// may differ rightly; such a filter is suspended, and bloom_resume stores the new numbers.
+// A problem if one of the columns was dropped and added again under the same name: the new column
+// has another attribute number, and none of the bits. After a dump and restore other numbers are
+// normal; such a filter is suspended, and bloom_resume stores the new numbers.
 Problem replaced_column_problem(const FilterTable &table) {
   const Columns &made = table.settings.columns;
   if (!is_original(table.settings.origin, origin_here(table.relid))) return {};
@@ -33,9 +33,9 @@ Problem replaced_column_problem(const FilterTable &table) {
                   "Make the filter anew from its source.");
 }
 
-// Whether the table has as many chunks as the settings say. A schema-only dump, for one, leaves
-// settings without rows. Only the last chunk is looked up, a missing one in between is an error
-// when it is needed.
+// A problem if the table has another last chunk than the settings say. A schema-only dump, for one,
+// leaves settings without rows. Only the last chunk is looked up here. A missing one in between
+// raises an error when a name needs it.
 Problem chunks_problem(Relation relation, const FilterTable &table) {
   const int32 expected = table.settings.chunks - 1;
   int32 last = -1;
@@ -117,8 +117,8 @@ void forget_filter(Datum, Oid relid) {
   while (auto *table = static_cast<FilterTable *>(hash_seq_search(&all))) forget(table);
 }
 
-// The server calls this if a role's attributes or memberships changed, or a database's owner. Whom
-// it concerns is not said, so the privileges of all filters are checked again.
+// The server calls this if a role's attributes or memberships changed, or a database's owner. It
+// does not say which role, so the privileges on all filters are checked again.
 void forget_privileges(Datum, CompatSyscacheId, uint32) {
   forget_filter(Datum{0}, InvalidOid);
 }
