@@ -1,5 +1,4 @@
-// Writes the rows of a new filter table without the executor. Nobody else can see the table yet, so
-// the rows need no locks and no versions; they are frozen at once.
+// Writes the rows of a new filter table, for bloom_create and for the new table of a rebuild.
 #include "pg.hpp"
 
 #include "chunk_estimate.hpp"
@@ -10,15 +9,15 @@
 
 namespace bloomfilter {
 
-// The canary is left out: a table keeps it in its settings, and no function that takes this header
-// looks at it.
+// For code that fills a range of a table as if it were a filter value in memory.
 Header table_header(int32 chunks, Normalization normalization) {
   return {kTableHashes, log2_of_chunk_bits(kChunkBits), normalization, chunks, 0};
 }
 
-// Inserts the rows in the order of chunk numbers. Checks later compute where a row is from that
-// order. HEAP_INSERT_FROZEN makes the rows visible to every snapshot; SKIP_FSM keeps them from
-// filling gaps in earlier pages, which would break the order.
+// Calls heap_insert row by row instead of SQL: an INSERT cannot freeze, and COPY with FREEZE would
+// take every row through the text or the binary form of its bits. The table has no index yet, since
+// building it afterwards is cheaper than an entry per row; so no index entries are made here. Only
+// this transaction can see the table.
 void write_rows(Relation relation, const ChunkRange &range) {
   Assert(range.first >= 0 && range.count > 0);
   require_plain_columns(relation);
@@ -30,6 +29,7 @@ void write_rows(Relation relation, const ChunkRange &range) {
   for (int32 i = 0; i < range.count; ++i) {
     CHECK_FOR_INTERRUPTS();
     values[0] = Int32GetDatum(range.first + i);
+    // heap_form_tuple copies the bits, so that one value serves for all rows.
     if (range.bits != nullptr)
       std::memcpy(VARBITS(bits), range.bits + chunk_offset(i), kChunkBytes);
     HeapTuple tuple = heap_form_tuple(RelationGetDescr(relation), values, nulls);
@@ -37,12 +37,14 @@ void write_rows(Relation relation, const ChunkRange &range) {
                 HEAP_INSERT_SKIP_FSM | HEAP_INSERT_FROZEN, bulk);
     heap_freetuple(tuple);
   }
+  // An error leaves them to the memory context and to the transaction's abort. See the rules for
+  // memory and errors in docs/architecture.md: no RAII over an ereport.
   pfree(bits);
   FreeBulkInsertState(bulk);
   CommandCounterIncrement();
 }
 
-// The sum of the estimates of the chunks: an item has all its bits in one chunk.
+// From the bits, chunk by chunk. An item that was added twice sets the same bits, and counts once.
 float8 items_in(const ChunkRange &range) {
   float8 items = 0;
   for (int32 i = 0; i < range.count; ++i)
@@ -54,6 +56,8 @@ float8 items_in(const ChunkRange &range) {
 // at most max_chunks kilobytes.
 float8 write_rows_by_range(Relation relation, int32 chunks, int32 max_chunks,
                            FunctionRef<void(const ChunkRange &)> fill) {
+  // The memory of a range may be aligned for huge pages: it cannot be freed by itself, but only
+  // with its context.
   MemoryContext context =
       AllocSetContextCreate(CurrentMemoryContext, "bloomfilter rows", ALLOCSET_DEFAULT_SIZES);
   MemoryContext caller = MemoryContextSwitchTo(context);

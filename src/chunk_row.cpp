@@ -1,5 +1,5 @@
-// Finds the row of a chunk, without the executor. Measured: 0.7 to 1.0 us where the row is at the
-// expected line pointer, 2.3 to 3.0 us through the index.
+// Finds the row of a chunk: where it was last, or where it must be if rows are in order, or through
+// the primary key. No other code knows where the bits are in a row.
 #include "pg.hpp"
 
 #include <cstring>
@@ -9,32 +9,35 @@
 namespace bloomfilter {
 namespace {
 
-// How often a look-up that finds no row is repeated before its absence is believed.
+// How often the index is searched under SnapshotSelf before find_chunk asks an MVCC snapshot.
 constexpr int kSnapshotSelfTries = 3;
 
-// Filters of more blocks than this, 8 GB, go without remembered buffers.
+// Buffers are remembered only for filters of at most so many blocks: 8 GB. They take 4 MB then, in
+// each backend that uses the filter.
 constexpr int32 kMaxRemembered = 1 << 20;
 
-// So many places are remembered at most, 6 MB of them; chunks beyond share theirs.
+// At most so many places are remembered, 6 MB. In a filter of more chunks several share one.
 constexpr int32 kMaxLocations = 1 << 20;
 
-// Every so many pins of a remembered buffer one goes the server's way: only that raises the
-// buffer's usage count, and keeps a page that is in use from being evicted.
+// One of so many pins of a remembered buffer is done by ReadBuffer. Only that raises the usage
+// count of the buffer, so that the server does not evict a page that is in use.
 constexpr uint32 kPinsPerUsageBump = 8;
 
-// Where the bits lie in a row of (chunk, bits): behind the header, the number and the two lengths.
+// Where the bits are in a row of (chunk, bits): after the header, the number and the two lengths.
+// Only prefetching uses it. Whoever reads the bits asks find_bits.
 constexpr int kBitsOffset =
     MAXALIGN(SizeofHeapTupleHeader) + sizeof(int32) + VARHDRSZ + VARBITHDRSZ;
 
-// Pins a block, or returns InvalidBuffer where the heap is shorter. A buffer that still holds the
-// block is there, and saves the look at the file's length and the one in the mapping table:
-// 1.6 us a check against 2.0.
+// Pins a block. Returns InvalidBuffer if the heap is shorter. If the remembered buffer still holds
+// the block, neither the length of the file nor the buffer mapping table is asked: 1.6 us per check
+// instead of 2.0. ReadRecentBuffer compares the buffer's tag, so a file that was exchanged
+// meanwhile is not mistaken for the table's.
 Buffer pin_block(Relation relation, RowMap *map, BlockNumber block) {
   Buffer *remembered =
       static_cast<int64>(block) < map->buffers_length ? &map->buffers[block] : nullptr;
   if (remembered != nullptr && BufferIsValid(*remembered)) {
-    // The page's first line and the buffer's descriptor are both far away: to wait for them
-    // together takes 0.91 us a check, one after the other 1.02.
+    // The page's first cache line and the buffer's descriptor are both far away in memory. Fetched
+    // together they take 0.91 us per check, one after the other 1.02.
     __builtin_prefetch(BufferGetPage(*remembered));
     if (++map->pins % kPinsPerUsageBump != 0 &&
         ReadRecentBuffer(compat_locator(relation), MAIN_FORKNUM, block, *remembered))
@@ -46,9 +49,10 @@ Buffer pin_block(Relation relation, RowMap *map, BlockNumber block) {
   return buffer;
 }
 
-// Has the cache lines that hold an item's bits on their way while the row's visibility is being
-// looked at: they lie in memory that nothing else has touched (1.58 us a check without, 1.36
-// with). What it reads of the page unlocked is a guess, and need not be right.
+// Starts to fetch the cache lines with an item's bits, so that they arrive while the row's
+// visibility is checked. Nothing else has touched them: 1.58 us per check without, 1.36 with. It
+// reads line pointers without a lock on the page, so they may change meanwhile. Then the wrong
+// lines are fetched, which costs only time: a prefetch of any address is harmless.
 void fetch_ahead(Page page, OffsetNumber item, const Positions &prefetch) {
   if (item > PageGetMaxOffsetNumber(page)) return;
   ItemId pointer = PageGetItemId(page, item);
@@ -61,8 +65,14 @@ void fetch_ahead(Page page, OffsetNumber item, const Positions &prefetch) {
   for (const uint16 position : prefetch) __builtin_prefetch(tuple + kBitsOffset + position / 8);
 }
 
-// The visible row whose line pointer, or HOT chain's root, is `item` of a pinned block. Without
-// one the pin is released.
+// Reads the visible row whose line pointer, or the root of whose HOT chain, is `item` of a pinned
+// block. If there is none, it releases the pin and returns false. `item` may be any number:
+// heap_hot_search_buffer refuses one that is not in the page.
+//
+// It uses SnapshotSelf, which sees everything committed so far and what this transaction did. The
+// statement's snapshot would be wrong: a repeatable-read session that was opened before a filter
+// was filled denied 2,000 of 2,000 members. A dirty snapshot would be wrong too: it sees bits that
+// may be rolled back.
 bool read_line_pointer(Relation relation, BlockNumber block, OffsetNumber item, ChunkRow *row) {
   ItemPointerData tid;
   ItemPointerSet(&tid, block, item);
@@ -74,13 +84,14 @@ bool read_line_pointer(Relation relation, BlockNumber block, OffsetNumber item, 
   return found;
 }
 
-// The chunk's row, if its line pointer or HOT chain's root is `item` of `block`: right only if the
-// row that is found there bears the number.
+// Finds the chunk's row, if it is at `item` of `block`. That is a guess: the row that is found
+// there counts only if it has the right number.
 bool find_at(Relation relation, RowMap *map, BlockNumber block, OffsetNumber item, int32 chunk,
              const Positions *prefetch, Access access, ChunkRow *row) {
   row->buffer = pin_block(relation, map, block);
   if (!BufferIsValid(row->buffer)) return false;
-  // Without it no dead version would ever leave, and the next update find no room in the page.
+  // An index scan would prune the page on its way, this look-up has to do it itself. Otherwise dead
+  // versions stay until vacuum comes, and the next update finds no room in the page.
   if (access == Access::kWrite) compat_prune(relation, row->buffer);
   if (prefetch != nullptr) fetch_ahead(BufferGetPage(row->buffer), item, *prefetch);
   if (!read_line_pointer(relation, block, item, row)) return false;
@@ -89,8 +100,8 @@ bool find_at(Relation relation, RowMap *map, BlockNumber block, OffsetNumber ite
   return false;
 }
 
-// Rows go in in order, and a HOT update leaves a row's line pointer where it was: so the place
-// can be computed. Measured 0.7-1.0 us against 2.3-3.0 through the index.
+// Computes the place of the row. Rows were inserted in order, and a HOT update does not move the
+// root of its chain. A look-up takes 0.7-1.0 us, and 2.3-3.0 through the index.
 bool find_by_guess(Relation relation, RowMap *map, int32 chunk, const Positions *prefetch,
                    Access access, ChunkRow *row) {
   const int32 rows = map->rows_per_page;
@@ -99,8 +110,8 @@ bool find_by_guess(Relation relation, RowMap *map, int32 chunk, const Positions 
                  static_cast<OffsetNumber>(chunk % rows + 1), chunk, prefetch, access, row);
 }
 
-// Where the row was when it was last found through the index: so that rows that are not in order,
-// or have left their location, are found as fast as the others from the second time on.
+// Looks where the row was when it was last found through the index. So rows that are not in order,
+// or have moved, are found as fast as the others from the second time on.
 bool find_by_memory(Relation relation, RowMap *map, int32 chunk, const Positions *prefetch,
                     Access access, ChunkRow *row) {
   if (likely(map->locations == nullptr)) return false;
@@ -110,19 +121,23 @@ bool find_by_memory(Relation relation, RowMap *map, int32 chunk, const Positions
                  ItemPointerGetOffsetNumber(&location), chunk, prefetch, access, row);
 }
 
-// The first row of the primary key in `direction`, of those equal to `key` where one is given; in
-// *location what the index says of where it is, and in *chunk of its number, unless that is null.
+// Finds the first row in the order of the primary key, from the end that `direction` says, and only
+// among those equal to `key` if that is given. Sets *location to the place in the index's entry,
+// and *chunk, unless that is null, to the number in the entry: both may differ from the row if the
+// index is damaged, so callers compare the row's own number. The row's page stays pinned.
 bool find_by_index(Relation relation, const Shape &shape, ScanKey key, ScanDirection direction,
                    Snapshot snapshot, ItemPointerData *location, int32 *chunk, ChunkRow *row) {
   Relation index = index_open(shape.index, AccessShareLock);
   TupleTableSlot *slot = table_slot_create(relation, nullptr);
   const int keys = key == nullptr ? 0 : 1;
   IndexScanDesc scan = compat_index_beginscan(relation, index, snapshot, keys);
+  // Before index_rescan, which allocates the memory for index tuples.
   scan->xs_want_itup = chunk != nullptr;
   index_rescan(scan, key, keys, nullptr, 0);
   bool found = false;
   while (!found) {
-    // It is the root of a HOT chain, and prefetch overwritten by where in that the row is.
+    // The root of a HOT chain. Copied, since index_fetch_heap overwrites it with the place of the
+    // row within the chain, which changes at each update.
     const ItemPointerData *root = index_getnext_tid(scan, direction);
     if (root == nullptr) break;
     *location = *root;
@@ -133,6 +148,7 @@ bool find_by_index(Relation relation, const Shape &shape, ScanKey key, ScanDirec
     if (chunk != nullptr)
       *chunk = DatumGetInt32(index_getattr(scan->xs_itup, 1, RelationGetDescr(index), &is_null));
     auto *heap_slot = reinterpret_cast<BufferHeapTupleTableSlot *>(slot);
+    // The tuple points into the page. A pin of our own keeps the page when scan and slot go.
     row->tuple = *heap_slot->base.tuple;
     row->buffer = heap_slot->buffer;
     IncrBufferRefCount(row->buffer);
@@ -143,8 +159,8 @@ bool find_by_index(Relation relation, const Shape &shape, ScanKey key, ScanDirec
   return found;
 }
 
-// The index is asked with the given snapshot. Its answer is checked like every other, and
-// remembered.
+// Finds the row through the index, and remembers its place. Raises XX001 if the index leads to the
+// row of another chunk.
 bool find_by_number(Relation relation, RowMap *map, int32 chunk, Snapshot snapshot, ChunkRow *row) {
   ScanKeyData key;
   ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(chunk));
@@ -164,8 +180,8 @@ void forget_locations(RowMap *map) {
   map->locations_length = 0;
 }
 
-// Makes room to remember the buffers of the relation's pages, unless they are too many. What there
-// is stays.
+// Allocates memory for the buffers of the relation's pages, unless there are too many. Buffers that
+// are already remembered stay. The old memory is freed last, so that an error leaves it valid.
 void make_room_for_buffers(Relation relation, RowMap *map) {
   const BlockNumber blocks = RelationGetNumberOfBlocks(relation);
   const auto length = static_cast<Size>(map->buffers_length);
@@ -180,15 +196,17 @@ void make_room_for_buffers(Relation relation, RowMap *map) {
   map->buffers_length = static_cast<int32>(blocks);
 }
 
-// Where the kilobyte of bits lies in a tuple, counted from its header. False where it holds none of
-// its own: no value; one of a column added since with a default, whose value is the relation
-// cache's; a value that is compressed, or out of line; one of another length.
+// Sets *offset to where the kilobyte of bits is in a tuple, from its header on. False if the tuple
+// does not contain it: the value is null, or compressed, or out of line, or of another length, or
+// it is the default of a column that was added later. That default is in the relation cache, shared
+// by all rows: bits that were set there would be lost, or would be in every chunk.
 bool find_bits(Relation relation, const Shape &shape, HeapTuple tuple, Size *offset) {
   bool is_null;
   const Datum datum =
       heap_getattr(tuple, shape.bits_attribute, RelationGetDescr(relation), &is_null);
   const auto *bits = reinterpret_cast<const VarBit *>(DatumGetPointer(datum));
-  // Before any of its bytes is read.
+  // How far the value is from the tuple. This is checked before any byte of the value is read. If
+  // it is before the tuple, the unsigned difference is huge.
   const Size begin = reinterpret_cast<uintptr_t>(bits) - reinterpret_cast<uintptr_t>(tuple->t_data);
   constexpr Size kLength = VARBITTOTALLEN(kChunkBits);
   *offset = begin + VARHDRSZ + VARBITHDRSZ;
@@ -196,7 +214,7 @@ bool find_bits(Relation relation, const Shape &shape, HeapTuple tuple, Size *off
                 VARATT_IS_4B_U(bits) && VARSIZE(bits) == kLength && VARBITLEN(bits) == kChunkBits);
 }
 
-// The same; raises XX001 where there is none.
+// The same, but raises XX001 if the tuple does not contain the bits.
 Size offset_of_bits(Relation relation, const Shape &shape, HeapTuple tuple) {
   Size offset;
   if (unlikely(!find_bits(relation, shape, tuple, &offset)))
@@ -214,7 +232,8 @@ Size offset_of_bits(Relation relation, const Shape &shape, HeapTuple tuple) {
 void map_rows(Relation relation, RowMap *map, int32 chunks) {
   map->chunks = chunks;
   int32 rows = 0;
-  // The first row of block b is chunk b * rows; the first few blocks may have lost theirs.
+  // With `rows` rows on a page, the first row of block b is chunk b * rows. Updates may have moved
+  // the first row away from some blocks, so up to eight are tried.
   const BlockNumber blocks = Min(RelationGetNumberOfBlocks(relation), 9);
   for (BlockNumber block = 1; block < blocks && rows == 0; ++block) {
     ChunkRow row;
@@ -236,6 +255,7 @@ void remember_location(Relation relation, RowMap *map, int32 chunk,
                        const ItemPointerData &location) {
   Assert(chunk >= 0 && chunk < map->chunks);
   if (map->locations == nullptr) {
+    // In TopMemoryContext, as it is needed for as long as the backend has the filter in its cache.
     const int32 length = Min(map->chunks, kMaxLocations);
     map->locations = static_cast<ItemPointerData *>(MemoryContextAllocZero(
         TopMemoryContext, sizeof(ItemPointerData) * static_cast<Size>(length)));
@@ -262,10 +282,12 @@ bool find_chunk(Relation relation, RowMap *map, int32 chunk, const Positions *pr
   Assert(CheckRelationLockedByMe(relation, AccessShareLock, true));
   if (find_by_memory(relation, map, chunk, prefetch, access, row)) return true;
   if (find_by_guess(relation, map, chunk, prefetch, access, row)) return true;
-  // SnapshotSelf can miss a row whose update, to another page, commits between the look at the
-  // old version and the look for the new one: 2 in 370,000 beside such updates. Hence again, and
-  // at last under a snapshot that cannot miss; not at first, for in a serializable transaction
-  // that one takes predicate locks.
+  // SnapshotSelf can miss a row if its update, to another page, commits after the scan saw the old
+  // version and before it would see the new one: 2 of 370,000 look-ups beside such updates. So it
+  // is tried again, and at last under an MVCC snapshot, which cannot miss. That one is not used
+  // from the start, since it takes predicate locks in a serializable transaction, and adds would
+  // fail with 40001. It is the catalog snapshot, as GetLatestSnapshot raises an error in a parallel
+  // query.
   for (int tries = 0; tries < kSnapshotSelfTries; ++tries)
     if (find_by_number(relation, map, chunk, SnapshotSelf, row)) return true;
   Snapshot snapshot = RegisterSnapshot(GetCatalogSnapshot(RelationGetRelid(relation)));
@@ -274,6 +296,7 @@ bool find_chunk(Relation relation, RowMap *map, int32 chunk, const Positions *pr
   return found;
 }
 
+// For a status page, which reports a damaged row and goes on.
 bool holds_chunk(Relation relation, const Shape &shape, HeapTuple tuple) {
   Size offset;
   return find_bits(relation, shape, tuple, &offset);
@@ -304,7 +327,7 @@ MutableChunkView writable_chunk(Relation relation, const Shape &shape, const Chu
       kChunkBytes);
 }
 
-// -1 for null, which is no chunk.
+// No row has the chunk -1, so a null number never passes for the one that was looked for.
 int32 chunk_number(Relation relation, const Shape &shape, HeapTuple tuple) {
   bool is_null;
   const Datum datum =
@@ -324,7 +347,8 @@ void require_number(Relation relation, const Shape &shape, int32 chunk, HeapTupl
                           "damaged, rebuild the filter with bloom_rebuild.")));
 }
 
-// One descent in the primary key. It says how many chunks there are, if none is missing.
+// Asks the index for its last entry. One look-up is enough to find a table that lost its last rows
+// or got more. A scan would read the whole table.
 int32 last_chunk(Relation relation, const Shape &shape) {
   ChunkRow row;
   ItemPointerData location;

@@ -1,4 +1,4 @@
-// One chunk row of a table of chunks: found, and read where it lies.
+// Finds one chunk row of a table of chunks, and reads it in its page, without a copy.
 #ifndef BLOOMFILTER_CHUNK_ROW_HPP
 #define BLOOMFILTER_CHUNK_ROW_HPP
 
@@ -9,80 +9,82 @@
 
 namespace bloomfilter {
 
-// What this backend knows of where a table's chunk rows are: its shape, and guesses. A guess is
-// followed only to a row that bears the right number, so that a wrong one costs time alone.
+// What this backend knows about the places of a table's chunk rows: the table's shape, and guesses.
+// A row that is found by a guess counts only if it has the right number. So a wrong guess costs
+// only time.
 struct RowMap {
   Shape shape;
   int32 chunks;
-  int32 rows_per_page;  // as loaded, in order; 0 where rows are not in order
-  // The buffers that pages were found in last, one a block; null where there are too many.
+  int32 rows_per_page;  // as loaded, in order; 0 if rows are not in order
+  // The buffer in which each block was found last; null if the table has too many blocks.
   Buffer *buffers;
   int32 buffers_length;
-  // Where rows that are not in order were found last, by chunk; null until there is one.
+  // Where rows that are not in order were found last, by chunk; null until there is such a row.
   ItemPointerData *locations;
   int32 locations_length;
   uint32 pins;
 };
 
-// Works out how many rows lie on a page, if they lie in order, and makes room to remember where
-// those pages are. A row that is not where order says is found through the index, and from then on
-// where it was found: see remember_location.
+// Finds out how many rows are on a page, if rows are in order, and allocates memory for the buffers
+// of those pages. A row that is elsewhere is found through the index, and after that by its
+// remembered place: see remember_location.
 void map_rows(Relation relation, RowMap *map, int32 chunks);
 
-// Remembers for the backend that a chunk's row, or its HOT chain's root, is at `location`. No more
-// than a guess for the next look-up.
+// Remembers for this backend that a chunk's row, or the root of its HOT chain, is at `location`.
+// The next look-up takes that as a guess.
 void remember_location(Relation relation, RowMap *map, int32 chunk,
                        const ItemPointerData &location);
 
-// Gives back the memory that map_rows and remember_location took, for a table that is not in the
+// Frees the memory that map_rows and remember_location allocated. For a table that is not in the
 // backend's cache.
 void forget_rows(RowMap *map);
 
-// A version of a chunk row, its page pinned until release().
+// A version of a chunk row. Its page is pinned until release().
 struct ChunkRow {
   HeapTupleData tuple;
   Buffer buffer;
   void release() { ReleaseBuffer(buffer); }
 };
 
-// What a row is looked up for. Who is going to write it makes room in its page first.
+// The purpose of a look-up. kWrite first removes dead versions from the row's page, to make room.
 enum class Access { kRead, kWrite };
 
-// Finds the newest committed version of the chunk's row, or the transaction's own: never the
-// statement's snapshot, which may be older than an add that has committed. False if there is no
-// such row. The bits at `prefetch`, unless that is null, are fetched from memory while the row is
-// still being found.
+// Finds the newest committed version of the chunk's row, or the transaction's own. It does not use
+// the statement's snapshot, which may be older than an add that has committed. False if there is no
+// such row. Unless `prefetch` is null, the bits there are fetched from memory while the row is
+// still being looked for.
 bool find_chunk(Relation relation, RowMap *map, int32 chunk, const Positions *prefetch,
                 Access access, ChunkRow *row);
 
-// Whether a row's tuple holds its kilobyte of bits, and nothing else in that column.
+// Whether the column of a row's tuple holds a kilobyte of bits, stored in the tuple itself.
 bool holds_chunk(Relation relation, const Shape &shape, HeapTuple tuple);
 
-// The kilobyte of bits in a row's tuple. Raises XX001 where the column holds anything else.
+// The kilobyte of bits in a row's tuple. Raises XX001 if the column holds anything else.
 ChunkView stored_chunk(Relation relation, const Shape &shape, HeapTuple tuple);
 
-// The same bytes to set bits in: of a tuple in memory that is the caller's own, as heap_copytuple
-// makes it. The only ways to bytes of a row that may be written; raise as stored_chunk.
+// The same bytes, writable, for a tuple in the caller's own memory as heap_copytuple makes it. This
+// function and the next are the only ways to writable bytes of a row. They raise what stored_chunk
+// raises.
 MutableChunkView writable_chunk(Relation relation, const Shape &shape, HeapTuple tuple);
 
-// Of a row that lies in its buffer, where they lie in a copy of that buffer's page, as
-// GenericXLogRegisterBuffer makes it.
+// The bytes of a row in a buffer, but in `copy`: a copy of the buffer's page as
+// GenericXLogRegisterBuffer makes it, or the page itself.
 MutableChunkView writable_chunk(Relation relation, const Shape &shape, const ChunkRow &row,
                                 Page copy);
 
-// The chunk number in a row's tuple.
+// The chunk number in a row's tuple; -1 if it is null.
 int32 chunk_number(Relation relation, const Shape &shape, HeapTuple tuple);
 
-// Raises XX001, and names the index, unless a row that was found by its number or by way of it
-// bears that number: bits of another chunk would deny every name of this one.
+// Raises XX001 unless a row that was found through the index has the number that was looked for.
+// The message names the index. The bits of another chunk would deny every name of this one.
 void require_number(Relation relation, const Shape &shape, int32 chunk, HeapTuple tuple);
 
-// The highest chunk number there is, -1 where there are no rows. Takes no predicate lock. Raises
-// XX001 where the index has another number than the row.
+// The highest chunk number in the table; -1 if there are no rows. Takes no predicate lock. Raises
+// XX001 if the index has another number than the row.
 int32 last_chunk(Relation relation, const Shape &shape);
 
-// Calls visit(tuple) for each row in the order of the table's pages, without the index, under a
-// snapshot taken now.
+// Calls visit(tuple) for each row, in the order of the table's pages. It does not use the index. It
+// takes a new snapshot, not the statement's.
 template <typename Visit>
 void scan_chunk_rows(Relation relation, Visit visit) {
   Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());

@@ -1,5 +1,5 @@
-// Adding bits to chunk rows: the way in which adds and merges write, beside one another and at
-// every isolation level.
+// Adds bits to chunk rows. Adds and merges write in this way, concurrently and at every isolation
+// level.
 #ifndef BLOOMFILTER_CHUNK_UPDATE_HPP
 #define BLOOMFILTER_CHUNK_UPDATE_HPP
 
@@ -11,32 +11,34 @@
 
 namespace bloomfilter {
 
-// The filter that is argument 0, open to be added to. Raises as open_filter does, and where nothing
-// may be written: on a standby, in a read-only transaction, in a parallel worker.
+// Opens the filter in argument 0 for adding. Raises what open_filter raises, and an error if
+// nothing may be written: on a standby, in a read-only transaction, in parallel mode.
 OpenFilter open_for_add(FunctionCallInfo fcinfo, const char *function);
 
-// Makes what was written seen by the rest of the transaction, and has its commit wait for the disk:
-// others rely on the bits as prefetch as they see them. Of a filter that trusts failovers the
-// commit waits for the synchronous standbys too, also where `added` is 0: what was found there may
-// be on this server alone.
+// Makes what was written visible to later commands of the transaction, and makes the commit wait
+// for the disk: other sessions rely on the bits once they see them. If the filter trusts failovers,
+// the commit also waits for the synchronous standbys, even if `added` is 0: the bits that were
+// found may be on this server only.
 void finish_add(const OpenFilter &filter, int64 added);
 
-// Puts `changed`, a copy of a version of the chunk's row with more bits, in that version's place.
-// False where another transaction came first; *changed is then that one's version, locked, to be
-// changed in its turn. Raises where the row is gone.
+// Replaces a version of the chunk's row by `changed`, a copy of it with more bits. If another
+// transaction came first, returns false and sets *changed to a copy of that one's version, whose
+// row is locked; the caller adds its bits to it and tries again. Raises XX001 if the row is gone.
 bool replace_version(const OpenFilter &filter, int32 chunk, HeapTuple *changed);
 
-// Whether nobody but this transaction can see a version that require_chunk found, and that version
-// goes wherever bits that are set now have to go. Raises 27000 where the very command that runs
-// made it.
+// Whether bits may be set in place in a version that require_chunk found: only this transaction can
+// see the version, and if the bits have to be rolled back, the version is rolled back too. Raises
+// 27000 if the command that runs made the version.
 bool is_ours_alone(const OpenFilter &filter, int32 chunk, const ChunkRow &row);
 
-// Sets the bits of a row that nobody else changes to `bits`, where they lie; that is logged.
+// Overwrites the bits of a row in its page by `bits`, and logs that. is_ours_alone must have said
+// yes, so that nobody else changes the row. At least one bit differs.
 void write_in_place(Relation relation, const Shape &shape, const ChunkRow &row, ChunkView bits);
 
-// Adds bits to one chunk's row. Looks first, counting only committed bits or the transaction's own,
-// and writes only where has_all(ChunkView) says that bits are missing. add_to(MutableChunkView)
-// sets them and returns how much was new, 0 for nothing; so does this.
+// Adds bits to the row of one chunk. It first reads the row, where bits count only if they are
+// committed or the transaction's own. It writes only if has_all(ChunkView) says that bits are
+// missing. add_to(MutableChunkView) sets them and returns how much was new, or 0. This returns the
+// same.
 template <typename HasAll, typename AddTo>
 int64 change_chunk(const OpenFilter &filter, int32 chunk, const Positions *prefetch, HasAll has_all,
                    AddTo add_to) {

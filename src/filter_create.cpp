@@ -1,4 +1,5 @@
-// bloom_create: a new filter table, empty or loaded from a source.
+// bloom_create makes a new filter table, empty or loaded from a source, in the caller's
+// transaction.
 #include "pg.hpp"
 
 #include "arguments.hpp"
@@ -12,7 +13,8 @@
 namespace bloomfilter {
 namespace {
 
-// capacity has no default: nobody but the caller knows it.
+// The capacity; raises 22004 if it is null. There is no default: a guess would be wrong for most,
+// and a filter that is too small answers maybe too often.
 float8 capacity_argument(FunctionCallInfo fcinfo, int argument, const char *function) {
   if (PG_ARGISNULL(argument))
     ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
@@ -21,8 +23,9 @@ float8 capacity_argument(FunctionCallInfo fcinfo, int argument, const char *func
   return PG_GETARG_FLOAT8(argument);
 }
 
-// Given chunks are taken as they are, except below 128, where adds would wait for each other's row
-// locks. Computed ones are refused above 16 GB, so that a zero too many does not fill the disk.
+// The number of chunks: as given, or computed from capacity and fp_rate. Only a computed number is
+// limited to 16 GB on disk (54000), since a capacity may have a zero too many. A caller who gives
+// the number has decided on the size. Raises 22023 for less than 128.
 int32 table_chunks_argument(FunctionCallInfo fcinfo, int argument, float8 capacity,
                             float8 fp_rate) {
   if (PG_ARGISNULL(argument)) {
@@ -47,8 +50,9 @@ int32 table_chunks_argument(FunctionCallInfo fcinfo, int argument, float8 capaci
   return chunks;
 }
 
-// Makes the empty table where the caller would: in the first schema of its search path, unless
-// the name says another.
+// Makes the empty table where CREATE TABLE would: in the schema that the name says, else in the
+// first one of the search path. The caller owns it and needs CREATE on the schema. A temporary
+// table is refused, as no other session would see its names.
 Oid create_table(const char *name) {
   RangeVar *range = makeRangeVarFromNameList(compat_qualified_name_list(name));
   const Oid schema = RangeVarGetCreationNamespace(range);
@@ -59,7 +63,8 @@ Oid create_table(const char *name) {
   return get_relname_relid(range->relname, schema);
 }
 
-// Writes the rows of a new table from what the source yields. Returns about how many items.
+// Runs the source once and writes all rows of a new table from what it yields. Returns about how
+// many different items there are. The spool goes with the transaction if there is an error.
 float8 load_source(Relation relation, const char *source, SourceRows rows, Oid caller, int32 chunks,
                    Normalization normalization) {
   SourceSpool *spool = open_spool(normalization, chunks, false);
@@ -69,8 +74,8 @@ float8 load_source(Relation relation, const char *source, SourceRows rows, Oid c
   return items;
 }
 
-// Tells what may surprise: a filter that is not ready, a source without names, more items than the
-// capacity.
+// Says what a user may not expect: a filter that does not deny yet, a source without names, more
+// names than planned. Only notices and a warning: in all these cases the filter is correct.
 void notice_outcome(const char *name, const Settings &settings, bool loaded) {
   notice_ascii_only(settings.normalization, name);
   if (settings.state == State::kLoading)
@@ -92,8 +97,9 @@ void notice_outcome(const char *name, const Settings &settings, bool loaded) {
 extern "C" {
 
 // bloom_create(filter text, capacity float8, fp_rate float8, normalization text, source text,
-// ready boolean, chunks int) -> regclass: makes a filter table, loaded from source where one is
-// given.
+// ready boolean, chunks int) -> regclass: makes a filter table. With a source it is loaded and
+// ready. Without one it is not ready, and every check answers maybe, unless `ready` says that there
+// are no names yet.
 PG_FUNCTION_INFO_V1(bloom_create);
 PGDLLEXPORT Datum bloom_create(PG_FUNCTION_ARGS) {
   PreventCommandIfReadOnly("bloom_create()");
@@ -108,10 +114,14 @@ PGDLLEXPORT Datum bloom_create(PG_FUNCTION_ARGS) {
   const int32 chunks = table_chunks_argument(fcinfo, 6, capacity, fp_rate);
 
   const Oid caller = fcinfo->flinfo->fn_oid;
+  // All arguments are checked by now. A source may take minutes, so its form is checked before the
+  // table is made.
   SPI_connect();
   SourceRows rows = SourceRows::kNames;
   if (source != nullptr) rows = require_source(source, caller);
   const Oid relid = create_table(name);
+  // Rows first, then the primary key, then the guards. An index that is built once costs less than
+  // an entry per row. The guards make the table a filter, and nobody sees it before the commit.
   Relation relation = table_open(relid, AccessExclusiveLock);
   Settings settings = new_settings(relid, chunks, normalization, capacity, fp_rate);
   settings.state = ready ? State::kReady : State::kLoading;

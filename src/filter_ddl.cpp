@@ -1,5 +1,6 @@
-// Statements that make filter tables and change their settings. They run as the caller, with the
-// caller's privileges.
+// Makes the tables of filters and writes their settings: by SQL statements, so that the server's
+// own checks, dependencies and event triggers apply, or where that would lock too much, in the
+// catalog.
 #include "pg.hpp"
 
 #include "bloomfilter/layout.hpp"
@@ -10,12 +11,13 @@
 namespace bloomfilter {
 namespace {
 
-// Room for six rows a page and a seventh, so that updates of single rows are HOT (99.97 % of
-// 437,592 measured; at 100 none fit).
+// In percent. Leaves room for a seventh row on a page of six, so that updates of single rows are
+// HOT (99.97 % of 437,592 measured; at 100 none fit).
 constexpr int kFillFactor = 80;
 
-// The lock of a relation's settings: an object of pg_class with a subobject that no column has, nor
-// a rebuild.
+// The lock of a relation's settings: an object of pg_class with a subobject number that no column
+// has, and no lock of a rebuild. Not an advisory lock: applications choose the keys of those, and
+// any role could take ours and hold it.
 constexpr uint16 kSettingsLock = 0x7A00;
 
 // A lock of its own, and not one of the table: bloom_suspend must not wait for whoever holds the
@@ -26,6 +28,7 @@ LOCKTAG settings_tag(Oid relid) {
   return tag;
 }
 
+// The comment on the table. Read by people, not by the extension.
 constexpr const char *kTableComment =
     "Bloom filter of the extension bloomfilter. Use bloom_might_contain and bloom_add, not its "
     "rows. "
@@ -38,23 +41,23 @@ void execute_sql(const char *command) {
   if (result < 0) elog(ERROR, "SPI_execute failed: %s", SPI_result_code_string(result));
 }
 
-// Taken from the function that was called, since the extension may be in any schema and the search
-// path may not have it.
+// Every function of ours is called with its schema in front: the search_path of the session may
+// lead to another function of the same name.
 const char *extension_schema(Oid function) {
   return quote_identifier(get_namespace_name(get_func_namespace(function)));
 }
 
-// Held to the end of the transaction. Invalidation messages are read under the lock, so that the
-// settings that are read next are the last ones committed.
+// The lock on the table is not enough: bloom_suspend takes AccessShareLock only, so that two
+// changes at a time would be possible, and the second would undo the first.
 void lock_settings(Oid relid) {
   const LOCKTAG tag = settings_tag(relid);
   LockAcquire(&tag, ExclusiveLock, false, false);
   AcceptInvalidationMessages();
 }
 
-// CREATE OR REPLACE TRIGGER takes ShareRowExclusiveLock, so it waits for adds under way. Both
-// triggers are set to fire always: a session with session_replication_role = replica must not slip
-// past them.
+// create or replace trigger takes ShareRowExclusiveLock, which waits for adds. It also resets
+// "enable always", so that is set again, in the same transaction: nobody ever sees the guards
+// without it.
 void store_settings(Oid relid, const Settings &settings, Oid caller) {
   lock_settings(relid);
   const char *name = qualified_name(relid);
@@ -68,7 +71,7 @@ void store_settings(Oid relid, const Settings &settings, Oid caller) {
                kTruncateTrigger, name, extension_schema(caller)));
   execute_sql(psprintf("alter table %s enable always trigger %s, enable always trigger %s", name,
                        kGuardTrigger, kTruncateTrigger));
-  // What adds rely on from now on is durable with this transaction.
+  // Adds and checks rely on these settings after the commit, so it waits for the disk.
   ForceSyncCommit();
 }
 
@@ -78,8 +81,9 @@ void store_settings_alone(Oid relid, const Settings &settings, Oid caller) {
   SPI_finish();
 }
 
-// Updates pg_trigger itself. The statement above would wait for every add, and an emergency switch
-// must not. Sessions learn of the change by the invalidation of the relation cache at commit.
+// Changes the row of pg_trigger itself, since create or replace trigger would wait for every add
+// under way, and later adds behind it. bloom_suspend must take effect at once. Only the arguments
+// change: the trigger keeps its OID, its function and "enable always", and no dependency changes.
 void overwrite_settings(Oid relid, const Settings &settings) {
   Assert(compat_lock_held_by_me(settings_tag(relid), ExclusiveLock));
   Relation catalog = table_open(TriggerRelationId, RowExclusiveLock);
@@ -102,6 +106,7 @@ void overwrite_settings(Oid relid, const Settings &settings) {
   CatalogTupleUpdate(catalog, &guard->t_self, changed);
   systable_endscan(scan);
   table_close(catalog, RowExclusiveLock);
+  // An update of pg_trigger alone does not make sessions build the relation's triggers again.
   CacheInvalidateRelcacheByRelid(relid);
   CommandCounterIncrement();
   ForceSyncCommit();
@@ -123,7 +128,8 @@ void require_owner(Oid relid) {
     aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
 }
 
-// By a scan of the catalog: it has no index that begins with the relation.
+// Scans the whole catalog, which has one row per table that a subscription writes to. Whether the
+// subscription is enabled does not matter.
 bool is_subscribed(Oid relid) {
   Relation catalog = table_open(SubscriptionRelRelationId, AccessShareLock);
   ScanKeyData key;
@@ -136,7 +142,7 @@ bool is_subscribed(Oid relid) {
   return subscribed;
 }
 
-// A warning and no error: the two filters may well be equal, which cannot be seen from here.
+// A warning and no error: a subscriber whose publisher is alike works.
 void warn_if_subscribed(Oid relid, const Settings &settings) {
   if (!is_subscribed(relid)) return;
   ereport(WARNING, (errmsg("a subscription writes to Bloom filter \"%s\"", get_rel_name(relid)),
@@ -153,9 +159,9 @@ void make_chunk_table(const char *quoted_name, const char *options) {
       psprintf("create table %s (chunk pg_catalog.int4 not null, bits pg_catalog.bit(%d) not null) "
                "using heap with (fillfactor = %d)%s",
                quoted_name, kChunkBits, kFillFactor, options));
-  // Nobody plans by statistics of random bits, and while analyze gathers them its snapshot keeps
-  // adds from being HOT: a million of them, with autovacuum every four seconds, made the table grow
-  // by 6.9 %, and now by 0.1.
+  // No plan uses statistics of random bits. While ANALYZE gathers them, its snapshot keeps dead
+  // versions in the pages, and adds are not HOT. With autovacuum every four seconds, a million adds
+  // made the table grow by 6.9 %; without statistics by 0.1 %.
   execute_sql(psprintf("alter table %s alter chunk set statistics 0, alter bits set statistics 0",
                        quoted_name));
 }

@@ -1,4 +1,5 @@
-// The statements that make filter tables and change their settings; inside an SPI connection.
+// The statements that make filter tables and change their settings. The caller has an SPI
+// connection open, unless a comment says otherwise.
 #ifndef BLOOMFILTER_FILTER_DDL_HPP
 #define BLOOMFILTER_FILTER_DDL_HPP
 
@@ -8,15 +9,15 @@
 
 namespace bloomfilter {
 
-// Runs a statement; raises whatever it raises.
+// Runs a statement. Raises what the statement raises.
 void execute_sql(const char *command);
 
-// A name that is free in the relation's schema, for a table that a rebuild of it needs for a while:
-// bloom_OID_purpose, or with a number behind.
+// A free name in the relation's schema, for a table that a rebuild needs for a while:
+// bloom_OID_purpose, with a number at the end if that is taken.
 const char *work_table_name(Oid relid, const char *purpose);
 
-// Gives the table of a filter a comment that says what it is, unless it has a comment. For whoever
-// meets it in a list of tables, or has a tool write migrations.
+// Gives the table of a filter a comment that says what it is, unless it has one. For people who see
+// it in a list of tables, or whose tool writes migrations.
 void comment_on_filter(Oid relid);
 
 // Raises 42501 unless the current role owns the relation.
@@ -25,28 +26,29 @@ void require_owner(Oid relid);
 // Whether a subscription of this database writes to the relation.
 bool is_subscribed(Oid relid);
 
-// Warns where that is so: what a publisher's filter is cannot be seen here, and only its rows
+// Warns if that is so. The settings of the publisher's filter cannot be seen here, only its rows
 // arrive.
 void warn_if_subscribed(Oid relid, const Settings &settings);
 
-// Makes an empty table of chunks under a name that is quoted already, with these words at the end
-// of the statement. Without its primary key: the rows come first.
+// Makes an empty table of chunks. The name is quoted already; `options` are added to the end of the
+// statement. The primary key is left out, since the rows are written first.
 void make_chunk_table(const char *quoted_name, const char *options);
 
-// Keeps others from writing the relation's settings until the end of the transaction, and makes
-// what they wrote known: settings that are to be changed are read after this. The relation is
-// locked already, if weakly.
+// Keeps others from writing the relation's settings until the end of the transaction, and processes
+// what they wrote. Read settings after this, if they are to be changed. The caller holds some lock
+// on the relation, at least AccessShareLock.
 void lock_settings(Oid relid);
 
-// Writes the guard with these settings; `caller` is any function of the extension. Every session
-// learns of it through its relation cache. Waits for adds under way, and they for it.
+// Writes the guards with these settings; `caller` is any function of the extension. Every session
+// sees the change through its relation cache. It waits for adds under way, and later adds wait for
+// it.
 void store_settings(Oid relid, const Settings &settings, Oid caller);
 
-// The same in an SPI connection of its own.
+// The same, in an SPI connection of its own.
 void store_settings_alone(Oid relid, const Settings &settings, Oid caller);
 
-// Writes other settings into the guard of a filter, and waits for no add. Under lock_settings, and
-// with no more than AccessShareLock; needs no SPI connection.
+// Writes other settings into the guard of a filter, without waiting for adds. The caller has called
+// lock_settings and needs no more than AccessShareLock. Needs no SPI connection.
 void overwrite_settings(Oid relid, const Settings &settings);
 
 // The extension's schema, quoted; `function` is any function of the extension.

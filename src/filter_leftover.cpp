@@ -1,4 +1,5 @@
-// Triggers and indexes that another program has left on a filter table, or is using right now.
+// Finds the triggers and indexes that pg_repack and REINDEX CONCURRENTLY put on a filter, refuses
+// what would lose names beside them, and reports those that were left behind.
 #include "pg.hpp"
 
 #include "filter_command.hpp"
@@ -7,7 +8,8 @@
 namespace bloomfilter {
 namespace {
 
-// The first trigger that is no guard, or null.
+// The name of the first trigger that is not a guard, or null. The name alone decides: whether the
+// guards are intact was checked when the filter was opened.
 const char *other_trigger(Relation relation) {
   const TriggerDesc *triggers = relation->trigdesc;
   for (int i = 0; triggers != nullptr && i < triggers->numtriggers; ++i)
@@ -15,7 +17,8 @@ const char *other_trigger(Relation relation) {
   return nullptr;
 }
 
-// The name of an index that is not the primary key, or null.
+// The name of an index that is not the primary key, or null. Opening the filter allows no others
+// than unfinished copies of the key.
 const char *unfinished_index(Relation relation, const Shape &shape) {
   const List *indexes = RelationGetIndexList(relation);
   for (int i = 0; i < list_length(indexes); ++i)
@@ -23,7 +26,9 @@ const char *unfinished_index(Relation relation, const Shape &shape) {
   return nullptr;
 }
 
-// Whether somebody holds the table as REINDEX CONCURRENTLY does all the while, or vacuum.
+// Whether another session holds a lock on the table as strong as REINDEX CONCURRENTLY does from
+// start to end. A vacuum holds the same lock, so a leftover is not reported while it runs. Without
+// this test a reindex that still runs would be reported as broken off.
 bool is_maintained(Oid relid) {
   LOCKTAG tag;
   SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
@@ -34,7 +39,7 @@ bool is_maintained(Oid relid) {
 
 }  // namespace
 
-// Raised for whoever writes. Checks only read, and go on.
+// open_filter calls it for every lock beyond a reader's, and so for each add.
 void require_no_other_trigger(Relation relation) {
   const char *name = other_trigger(relation);
   if (likely(name == nullptr)) return;
@@ -60,8 +65,8 @@ void require_one_index(Relation relation, const Shape &shape) {
            errhint("If it has failed, run: %s", drop_index_command(relation, name))));
 }
 
-// The trigger first: it stops adds, an unfinished index stops only a rebuild. While REINDEX
-// CONCURRENTLY runs, its index is no leftover.
+// Nothing on a standby: its lock table does not show who works on the table on the primary, and no
+// command that removes something can run there.
 Leftover find_leftover(Relation relation, const Shape &shape) {
   if (RecoveryInProgress()) return {};
   if (const char *trigger = other_trigger(relation))

@@ -1,5 +1,5 @@
-// What another program leaves on a filter table for a while, or for good where it breaks off: the
-// trigger of pg_repack, and the second index of REINDEX CONCURRENTLY.
+// Objects that other commands put on a filter table for a while, and leave there if they break off:
+// the trigger of pg_repack, and the second index of REINDEX CONCURRENTLY.
 #ifndef BLOOMFILTER_FILTER_LEFTOVER_HPP
 #define BLOOMFILTER_FILTER_LEFTOVER_HPP
 
@@ -9,17 +9,17 @@
 
 namespace bloomfilter {
 
-// Raises 55000 where the filter has a trigger beside the guards. Adds do not fire triggers, and a
-// rebuild's exchange of files is none of theirs: pg_repack would put a copy without either in the
-// filter's place.
+// Raises 55000 if the filter has a trigger other than the guards. Neither adds nor a rebuild's
+// exchange of files fire triggers. So pg_repack, which copies changes by its trigger, would replace
+// the filter by a copy that lacks them.
 void require_no_other_trigger(Relation relation);
 
-// Raises 55000 where the filter has an index beside its primary key: an exchange of files would
-// leave that one behind, and adds would fail on what is in it.
+// Raises 55000 if the filter has an index other than its primary key. An exchange of files would
+// not exchange that one, and adds would fail on its old entries.
 void require_one_index(Relation relation, const Shape &shape);
 
-// What bloom_info says of a leftover: its status, the command that removes it, and what else to
-// know of it, or null. All null where there is none, and on a standby.
+// What bloom_info says about a leftover: the status, the command that removes it, and a note, which
+// may be null. All are null if there is no leftover, and on a standby.
 struct Leftover {
   const char *status;
   const char *command;

@@ -1,5 +1,5 @@
 // Reads and writes the settings of a filter, which are the arguments of its guard trigger, and
-// compares them with this server: where the filter comes from, and how it normalizes names.
+// compares them with this server: its origin, and how it normalizes names.
 #include "pg.hpp"
 
 extern "C" {
@@ -57,7 +57,7 @@ constexpr const char *kStateNames[] = {"loading", "ready", "suspended"};
 constexpr const char *kFailoverNames[] = {"suspend", "trust"};
 constexpr const char *kUpdatesNames[] = {"allowed", "refused"};
 
-// Stands in the place of the canary. What is lost must not be compared with any server.
+// Written in the place of the canary. It is not a number, so no server's canary can equal it.
 constexpr std::string_view kCanaryLost = "lost";
 
 // Reads an integer. False unless the whole text is one that the type can hold. strtol and atoi
@@ -188,6 +188,8 @@ void write_settings(const Settings &settings, FunctionRef<void(const char *)> wr
       kUpdatesNames[settings.updates_refused],
       psprintf("%d:%d", settings.columns.chunk, settings.columns.bits),
   };
+  // The compiler checks only how many values there are. Their order must be that of Key: otherwise
+  // a value is written under the name of another.
   static_assert(lengthof(values) == kKeys);
   for (int key = 0; key < kKeys; ++key) write(psprintf("%s=%s", kKeyNames[key], values[key]));
 }
@@ -205,6 +207,7 @@ Origin origin_here(Oid relid) {
 }
 
 // The timeline is left out: after a failover the table is the same one, with the same columns.
+// OIDs may be equal in a dump that was restored on another server. The system identifier is not.
 bool is_original(const Origin &made, const Origin &here) {
   return made.system == here.system && made.database == here.database &&
          made.relation == here.relation;

@@ -29,7 +29,7 @@ bool fires_as_made(const Trigger &guard, int16 type) {
 
 // Finds the two columns, by name and type. Their order and dropped columns do not matter for checks
 // and adds; see require_plain_columns for who needs more. A column of any other name is a problem:
-// adds copy a row version as it is, and would leave out what the executor does for that column.
+// adds and rebuilds write rows without the executor, so nothing would give it its default.
 Problem columns_problem(Relation relation, Shape *shape) {
   constexpr const char *kExpected =
       "Its columns are not (chunk int primary key, bits bit(8192) not null).";
@@ -73,8 +73,8 @@ enum class IndexRole {
   kOther,
 };
 
-// A partial, deferrable or other kind of index on "chunk" is kOther: a row may be missing from it,
-// or be there twice for a while.
+// A partial index on "chunk" may lack a row, and a deferrable one may have a chunk twice for a
+// while. Both are kOther.
 IndexRole role_of(Oid relid, AttrNumber chunk_attribute) {
   Relation index = index_open(relid, AccessShareLock);
   const FormData_pg_index *form = index->rd_index;

@@ -1,4 +1,4 @@
-// Between filter tables and values: bloom_merge, bloom_value, bloom_chunks.
+// Converts between filter tables and filter values: bloom_merge, bloom_value, bloom_chunks.
 #include "pg.hpp"
 
 #include <algorithm>
@@ -15,7 +15,8 @@
 namespace bloomfilter {
 namespace {
 
-// Raises where a filter's bits, or bits to be added to it, are not what this server would make.
+// Raises 55000 unless this server makes the same keys from all names as the filter was built with.
+// A single check can go on with ASCII names; here names cannot be told apart, so all have to agree.
 void require_agreement(const OpenFilter &filter) {
   if (filter.table->agreement == Agreement::kFull && !filter.settings().canary_lost) return;
   ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -24,7 +25,7 @@ void require_agreement(const OpenFilter &filter) {
                   errhint("Rebuild the filter with bloom_rebuild.")));
 }
 
-// A chunk of full size in the bits of a value.
+// The bits of one chunk, of the size of a filter table's.
 ChunkView chunk_at(std::span<const uint8> bits, int32 chunk) {
   return bits.subspan(chunk_offset(chunk)).first<kChunkBytes>();
 }
@@ -34,12 +35,16 @@ ChunkView chunk_at(std::span<const uint8> bits, int32 chunk) {
 extern "C" {
 
 // bloom_merge(filter regclass, value bloomfilter) -> bigint: ORs a value into a filter table, all
-// or nothing; the value's chunks are as many as the table's, or a multiple, which is folded. How
-// many bits were not set before. Writes only the rows that change, in ascending order.
+// or nothing. The value has as many chunks as the table, or a multiple, which is folded. Returns
+// how many bits were not set before. Writes only the rows that change, in ascending order of chunks
+// like bloom_add_many, so that the two cannot deadlock. All row locks are held to the commit, and
+// each changed row leaves a dead version: a first load is better done by bloom_create with a
+// source.
 PG_FUNCTION_INFO_V1(bloom_merge);
 PGDLLEXPORT Datum bloom_merge(PG_FUNCTION_ARGS) {
   const OpenFilter filter = open_for_add(fcinfo, "bloom_merge()");
   const ValueView value = value_argument(fcinfo, 1);
+  // The journal of a rebuild holds digests of names, and a value has no names, only bits.
   if (rebuild_runs(*filter.table))
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                     errmsg("cannot merge into Bloom filter \"%s\" while it is being rebuilt",
@@ -52,6 +57,7 @@ PGDLLEXPORT Datum bloom_merge(PG_FUNCTION_ARGS) {
   int64 added = 0;
   for (int32 chunk = 0; chunk < filter.settings().chunks; ++chunk) {
     CHECK_FOR_INTERRUPTS();
+    // Chunk c of the table corresponds to `factor` chunks of the value, from c * factor on.
     uint8 source[kChunkBytes];
     std::memcpy(source, chunk_at(value.bits(), chunk * factor).data(), kChunkBytes);
     for (int32 i = 1; i < factor; ++i)
@@ -59,6 +65,7 @@ PGDLLEXPORT Datum bloom_merge(PG_FUNCTION_ARGS) {
     added += change_chunk(
         filter, chunk, nullptr, [&](ChunkView bits) { return chunk_covers(bits, source); },
         [&](MutableChunkView bits) {
+          // Called again if another add came first, each time for that one's version.
           const uint64 before = popcount(bits);
           merge_bits(bits.data(), source);
           return static_cast<int64>(popcount(bits) - before);
@@ -70,8 +77,9 @@ PGDLLEXPORT Datum bloom_merge(PG_FUNCTION_ARGS) {
 }
 
 // bloom_value(filter regclass) -> bloomfilter: the table as one value, with every name whose add
-// had committed when the call began. Raises 55000 where the filter may lack names: the value would
-// deny them. Needs SELECT.
+// had committed when the call began. It may have some of those that commit meanwhile. Raises 55000
+// if the filter may lack names: the value would deny them, and a value cannot be suspended. 54000
+// if it would be larger than 256 MiB. Needs SELECT.
 PG_FUNCTION_INFO_V1(bloom_value);
 PGDLLEXPORT Datum bloom_value(PG_FUNCTION_ARGS) {
   if (PG_ARGISNULL(0)) null_filter();
@@ -97,6 +105,8 @@ PGDLLEXPORT Datum bloom_value(PG_FUNCTION_ARGS) {
   uint8 *bits = value_bits(value);
   for (int32 chunk = 0; chunk < settings.chunks; ++chunk) {
     CHECK_FOR_INTERRUPTS();
+    // Row by row and not by a scan under the statement's snapshot: find_chunk also sees the adds
+    // that committed since that snapshot was taken, and takes no predicate locks.
     ChunkRow row = require_chunk(filter, chunk, nullptr, Access::kRead);
     const ChunkView source = stored_chunk(filter, &row);
     std::memcpy(bits + chunk_offset(chunk), source.data(), kChunkBytes);
@@ -106,9 +116,9 @@ PGDLLEXPORT Datum bloom_value(PG_FUNCTION_ARGS) {
   return PointerGetDatum(value);
 }
 
-// bloom_chunks(value) -> setof (chunk int, bits bit(8192)): its chunks as the rows of a filter
-// table. Raises 55000 where they could not be one's, or this server would not find its members.
-// Strict.
+// bloom_chunks(value) -> setof (chunk int, bits bit(8192)): the value's chunks as the rows of a
+// filter table. Raises 55000 if its chunks cannot be those of a table, or if this server would not
+// find its members there. Strict.
 PG_FUNCTION_INFO_V1(bloom_chunks);
 PGDLLEXPORT Datum bloom_chunks(PG_FUNCTION_ARGS) {
   InitMaterializedSRF(fcinfo, 0);
@@ -118,6 +128,7 @@ PGDLLEXPORT Datum bloom_chunks(PG_FUNCTION_ARGS) {
   VarBit *bits = new_chunk_value();
   for (int32 chunk = 0; chunk < value.header.chunks; ++chunk) {
     CHECK_FOR_INTERRUPTS();
+    // tuplestore_putvalues copies the row, so one bit string serves for all.
     std::ranges::copy(chunk_at(value.bits(), chunk), VARBITS(bits));
     Datum values[2] = {Int32GetDatum(chunk), VarBitPGetDatum(bits)};
     bool nulls[2] = {false, false};
