@@ -1,6 +1,4 @@
-// The guard: the trigger function that lets nothing clear a bit of a filter table, not even an
-// update written by hand. bloom_add and rebuilds do not fire triggers; they keep the rule by their
-// own code.
+// The guard: a row trigger that sees to it that nothing clears a bit of a filter table.
 #include "pg.hpp"
 
 #include "filter_table.hpp"
@@ -10,8 +8,7 @@
 namespace bloomfilter {
 namespace {
 
-// Raises 55000. `what` is the verb of the message, with the words before the filter's name.
-[[noreturn]] void refuse(Relation relation, const char *what) {
+[[noreturn]] void refuse(Relation relation, const char *message) {
   ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                   errmsg(message, RelationGetRelationName(relation)),
                   errdetail("Checks would answer \"definitely not\" for names that were added."),
@@ -19,10 +16,8 @@ namespace {
   pg_unreachable();
 }
 
-// Raises 55000 if a plain update may lose a name. An update brings a chunk number that its
-// statement computed, not the extension. After a change of the number of chunks it may be the wrong
-// one. While a rebuild runs, the update would change the old table only: the journal holds digests
-// of names, and those cannot be told from bits.
+// An update comes with a chunk number that somebody else found. It may be of a rebuild's past, or
+// of a future that the rebuild under way would not know.
 void require_updatable(Relation relation, const FilterTable &table) {
   if (rebuild_runs(table))
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -41,8 +36,7 @@ void require_updatable(Relation relation, const FilterTable &table) {
                  : errhint("Use bloom_add, which knows the number of chunks.")));
 }
 
-// The new version with the bits of the old one added, as a copy. A subscriber replays versions that
-// may lack bits which were added on the subscriber: both are kept. An error would stop replication.
+// What a subscriber replays may be older than what was added on it: keep both.
 HeapTuple merge_versions(Relation relation, const Shape &shape, HeapTuple old, HeapTuple changed) {
   HeapTuple merged = heap_copytuple(changed);
   merge_bits(writable_chunk(relation, shape, merged).data(), stored_chunk(relation, shape, old));
@@ -53,11 +47,9 @@ HeapTuple merge_versions(Relation relation, const Shape &shape, HeapTuple old, H
 
 extern "C" {
 
-// bloom_guard() -> trigger: before update or delete for each row, and before truncate. It refuses
-// deletes, truncation, changed chunk numbers and cleared bits with 55000. On a logical replication
-// subscriber it ORs an update into the row. Inserts are not its work: the primary key refuses a
-// second row of a chunk, and a row beyond the last chunk makes the filter damaged, which is an
-// error.
+// bloom_guard() -> trigger: before update or delete for each row, and before truncate. Refuses
+// deletes, truncation, changed chunk numbers and cleared bits with 55000; an update on a logical
+// replication subscriber is ORed.
 PG_FUNCTION_INFO_V1(bloom_guard);
 PGDLLEXPORT Datum bloom_guard(PG_FUNCTION_ARGS) {
   if (!CALLED_AS_TRIGGER(fcinfo))
@@ -88,8 +80,7 @@ PGDLLEXPORT Datum bloom_guard(PG_FUNCTION_ARGS) {
       refuse(relation, gettext_noop("cannot clear a bit of Bloom filter \"%s\""));
     changed = merge_versions(relation, shape, old, changed);
   }
-  // An add that finds these bits returns at once and relies on them, so they have to be durable,
-  // whatever the synchronous_commit of this session says.
+  // An add that finds these bits returns at once, and relies on their being durable.
   ForceSyncCommit();
   if (table->settings.trust_failover) wait_for_standbys();
   return PointerGetDatum(changed);
