@@ -71,8 +71,8 @@ void require_size_arguments(float8 capacity, float8 fp_rate) {
                  : errhint("A rate of 0.01 means one false \"maybe\" in a hundred checks.")));
 }
 
-// Whoever calls this has checked the ranges with require_size_arguments. A table always has k = 7,
-// so the number of chunks is all that has to be found.
+// The caller has checked the ranges with require_size_arguments. A table always has k = 7, so the
+// number of chunks is all that has to be found.
 int32 table_chunks(float8 capacity, float8 fp_rate) {
   const Geometry geometry = table_geometry(capacity, fp_rate);
   if (geometry.chunks == 0)

@@ -66,7 +66,8 @@ Building *building_argument(FunctionCallInfo fcinfo, int argument) {
   return reinterpret_cast<Building *>(PG_GETARG_POINTER(argument));
 }
 
-// Sets the bits that are still queued. Whoever reads the bits of a state calls this first.
+// Sets the bits that are still queued. Every function that reads the bits of a state calls this
+// first.
 Building *finish_building(Building *building) {
   if (building->queue != nullptr) building->queue->flush();
   return building;

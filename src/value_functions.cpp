@@ -1,5 +1,5 @@
 // The SQL functions of the type bloomfilter: input and output, operators, and functions of one
-// value. Functions that need a filter table are in filter_value.cpp.
+// value. Functions that also concern filter tables are in filter_value.cpp.
 #include "pg.hpp"
 
 #include <cmath>
