@@ -10,8 +10,8 @@
 namespace bloomfilter {
 namespace {
 
-// Raises 55000. `what` is the verb of the message, with the words before the filter's name.
-[[noreturn]] void refuse(Relation relation, const char *what) {
+// Raises 55000. `message` has a place for the filter's name.
+[[noreturn]] void refuse(Relation relation, const char *message) {
   ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                   errmsg(message, RelationGetRelationName(relation)),
                   errdetail("Checks would answer \"definitely not\" for names that were added."),

@@ -271,8 +271,6 @@ const char *suspension_reason(const FilterTable &table) {
   return nullptr;
 }
 
-// Privileges depend on roles, memberships and the owner of the database too, so their caches are
-// watched as well.
 void watch_relations() {
   HASHCTL control{};
   control.keysize = sizeof(Oid);
