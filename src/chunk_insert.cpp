@@ -15,9 +15,10 @@ Header table_header(int32 chunks, Normalization normalization) {
 }
 
 // Calls heap_insert row by row instead of SQL: an INSERT cannot freeze, and COPY with FREEZE would
-// take every row through the text or the binary form of its bits. The table has no index yet, since
-// building it afterwards is cheaper than an entry per row; so no index entries are made here. Only
-// this transaction can see the table.
+// take every row through the text or the binary form of its bits. The rows stay in the order of
+// chunk numbers, from which checks compute their places: SKIP_FSM keeps a row from filling a gap in
+// an earlier page. There is no index yet, since building it afterwards is cheaper than an entry per
+// row.
 void write_rows(Relation relation, const ChunkRange &range) {
   Assert(range.first >= 0 && range.count > 0);
   require_plain_columns(relation);
@@ -52,8 +53,6 @@ float8 items_in(const ChunkRange &range) {
   return items;
 }
 
-// One range of memory is used again for each part of the table, so that a filter of any size needs
-// at most max_chunks kilobytes.
 float8 write_rows_by_range(Relation relation, int32 chunks, int32 max_chunks,
                            FunctionRef<void(const ChunkRange &)> fill) {
   // The memory of a range may be aligned for huge pages: it cannot be freed by itself, but only

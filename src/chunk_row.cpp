@@ -173,7 +173,7 @@ bool find_by_number(Relation relation, RowMap *map, int32 chunk, Snapshot snapsh
   return true;
 }
 
-// Their number depends on the number of chunks, so they cannot outlive a resize.
+// The number of places depends on the number of chunks, so they cannot be kept over a resize.
 void forget_locations(RowMap *map) {
   if (map->locations != nullptr) pfree(map->locations);
   map->locations = nullptr;
@@ -227,8 +227,6 @@ Size offset_of_bits(Relation relation, const Shape &shape, HeapTuple tuple) {
 
 }  // namespace
 
-// Reads the first line of at most eight blocks: chunk numbers there are multiples of the rows per
-// page, if the rows are in order.
 void map_rows(Relation relation, RowMap *map, int32 chunks) {
   map->chunks = chunks;
   int32 rows = 0;
@@ -250,7 +248,6 @@ void map_rows(Relation relation, RowMap *map, int32 chunks) {
   if (map->locations_length != Min(map->chunks, kMaxLocations)) forget_locations(map);
 }
 
-// Kept in TopMemoryContext, for as long as the backend knows the table.
 void remember_location(Relation relation, RowMap *map, int32 chunk,
                        const ItemPointerData &location) {
   Assert(chunk >= 0 && chunk < map->chunks);
@@ -274,8 +271,6 @@ void forget_rows(RowMap *map) {
   map->buffers_length = 0;
 }
 
-// The three ways, the fastest first. SnapshotSelf shows the newest committed version or our own; a
-// snapshot of the statement could be older than an add that has committed, and deny it.
 bool find_chunk(Relation relation, RowMap *map, int32 chunk, const Positions *prefetch,
                 Access access, ChunkRow *row) {
   Assert(chunk >= 0 && chunk < map->chunks);
@@ -335,7 +330,6 @@ int32 chunk_number(Relation relation, const Shape &shape, HeapTuple tuple) {
   return is_null ? -1 : DatumGetInt32(datum);
 }
 
-// Protects against a corrupt index: the row of another chunk would deny every name of this one.
 void require_number(Relation relation, const Shape &shape, int32 chunk, HeapTuple tuple) {
   const int32 number = chunk_number(relation, shape, tuple);
   if (likely(number == chunk)) return;

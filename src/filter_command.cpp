@@ -1,5 +1,4 @@
-// The commands that bloom_info advises and that hints show: complete statements, with every name
-// qualified and quoted, so that they can be copied and run whatever the search_path is.
+// The commands that bloom_info advises and that hints show. All names are qualified and quoted.
 #include "pg.hpp"
 
 #include "filter_command.hpp"
@@ -7,8 +6,8 @@
 namespace bloomfilter {
 namespace {
 
-// The relation as a quoted literal for an argument of type regclass. The name is quoted twice, as
-// an identifier and then as a string.
+// The relation's name, quoted as an identifier and then as a string, for an argument of type
+// regclass.
 const char *regclass_literal(Oid relid) {
   return quote_literal_cstr(qualified_name(relid));
 }
@@ -18,12 +17,13 @@ const char *regclass_literal(Oid relid) {
 // Always with the schema. regclassout would leave it out where the search_path of this session
 // finds the table, and the session that runs the command may have another one.
 const char *qualified_name(Oid relid) {
-  return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
-                                    get_rel_name(relid));
+  const char *name = get_rel_name(relid);
+  // A relation that was dropped at this moment has its number alone, which regclass takes too.
+  if (name == nullptr) return psprintf("%u", relid);
+  return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), name);
 }
 
-// The placeholder is one word, which require_source refuses with an example of a query. Pasted as
-// it is, the command changes nothing.
+// Run without a source filled in, it raises an error that shows an example, and changes nothing.
 const char *rebuild_command(Oid relid) {
   return psprintf("call bloom_rebuild(%s, '<source>')", regclass_literal(relid));
 }
@@ -32,8 +32,7 @@ const char *resume_command(Oid relid) {
   return psprintf("select bloom_resume(%s)", regclass_literal(relid));
 }
 
-// Creates a second table and drops nothing: advice that is pasted without thought must not destroy
-// a filter.
+// It drops nothing: advice that is run without thought must not destroy a filter.
 const char *replacement_command(Oid relid) {
   const char *name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
                                                 psprintf("%s_new", get_rel_name(relid)));
@@ -46,15 +45,13 @@ const char *alter_command(Relation relation, const char *change) {
   return psprintf("alter table %s %s", qualified_name(RelationGetRelid(relation)), change);
 }
 
-// Who holds or waits for a lock of the table; the lock that is in the way may also be one of its
-// index.
+// Shows waiting sessions too. The lock that is in the way may also be one on the index.
 const char *show_lock_holders_command(Oid relid) {
   return psprintf("select pid, mode, granted from pg_locks where relation = %s::regclass",
                   regclass_literal(relid));
 }
 
-// The grantee is the role that was refused: the current one, which may be the owner of a security
-// definer function and not the session's role.
+// For the owner to run. The grantee is the role that was refused, which is the current one.
 const char *grant_command(Oid relid) {
   return psprintf("grant select on %s to %s", qualified_name(relid),
                   quote_identifier(GetUserNameFromId(GetUserId(), false)));

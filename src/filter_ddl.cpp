@@ -20,8 +20,6 @@ constexpr int kFillFactor = 80;
 // any role could take ours and hold it.
 constexpr uint16 kSettingsLock = 0x7A00;
 
-// A lock of its own, and not one of the table: bloom_suspend must not wait for whoever holds the
-// table.
 LOCKTAG settings_tag(Oid relid) {
   LOCKTAG tag;
   SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId, relid, kSettingsLock);
@@ -112,7 +110,7 @@ void overwrite_settings(Oid relid, const Settings &settings) {
   ForceSyncCommit();
 }
 
-// ChooseRelationName, as for indexes: another table of that name is no obstacle.
+// ChooseRelationName, as the server names indexes: another table of that name is no obstacle.
 const char *work_table_name(Oid relid, const char *purpose) {
   return ChooseRelationName("bloom", psprintf("%u", relid), purpose, get_rel_namespace(relid),
                             false);

@@ -52,8 +52,6 @@ void require_no_other_trigger(Relation relation) {
                           drop_trigger_command(relation, name))));
 }
 
-// An unfinished index is no obstacle to adds, which put their entries into it as soon as it takes
-// them.
 void require_one_index(Relation relation, const Shape &shape) {
   const char *name = unfinished_index(relation, shape);
   if (name == nullptr) return;
@@ -65,8 +63,9 @@ void require_one_index(Relation relation, const Shape &shape) {
            errhint("If it has failed, run: %s", drop_index_command(relation, name))));
 }
 
-// Nothing on a standby: its lock table does not show who works on the table on the primary, and no
-// command that removes something can run there.
+// The trigger comes first: it stops adds, an unfinished index stops only a rebuild. Nothing on a
+// standby: its lock table does not show who works on the table on the primary, and no command that
+// removes something can run there.
 Leftover find_leftover(Relation relation, const Shape &shape) {
   if (RecoveryInProgress()) return {};
   if (const char *trigger = other_trigger(relation))

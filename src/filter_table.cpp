@@ -215,15 +215,21 @@ FilterTable *require_filter(Relation relation) {
 // comes after the relation's lock, as in open_filter.
 FilterTable *try_open_filter(Oid relid, Relation *relation, Obstacle *obstacle) {
   *relation = nullptr;
-  *obstacle = {"locked", show_lock_holders_command(relid)};
-  if (!ConditionalLockRelationOid(relid, AccessShareLock)) return nullptr;
+  if (!ConditionalLockRelationOid(relid, AccessShareLock)) {
+    *obstacle = {"locked", show_lock_holders_command(relid)};
+    return nullptr;
+  }
   *obstacle = {};
   *relation = open_locked(relid);
   if (*relation == nullptr) return nullptr;
-  *obstacle = {"not readable: permission denied", grant_command(relid)};
-  if (pg_class_aclmask(relid, GetUserId(), ACL_SELECT, ACLMASK_ALL) == 0) return nullptr;
-  *obstacle = {"locked", show_lock_holders_command(relid)};
-  if (!try_lock_parts(*relation)) return nullptr;
+  if (pg_class_aclmask(relid, GetUserId(), ACL_SELECT, ACLMASK_ALL) == 0) {
+    *obstacle = {"not readable: permission denied", grant_command(relid)};
+    return nullptr;
+  }
+  if (!try_lock_parts(*relation)) {
+    *obstacle = {"locked", show_lock_holders_command(relid)};
+    return nullptr;
+  }
   Problem problem;
   FilterTable *table = cached_filter(*relation, &problem);
   if (!problem) return table;
@@ -271,8 +277,6 @@ const char *suspension_reason(const FilterTable &table) {
   return nullptr;
 }
 
-// Privileges depend on roles, memberships and the owner of the database too, so their caches are
-// watched as well.
 void watch_relations() {
   HASHCTL control{};
   control.keysize = sizeof(Oid);

@@ -118,7 +118,7 @@ PGDLLEXPORT Datum bloom_value(PG_FUNCTION_ARGS) {
 
 // bloom_chunks(value) -> setof (chunk int, bits bit(8192)): the value's chunks as the rows of a
 // filter table. Raises 55000 if its chunks cannot be those of a table, or if this server would not
-// find its members there. Strict.
+// find its members there.
 PG_FUNCTION_INFO_V1(bloom_chunks);
 PGDLLEXPORT Datum bloom_chunks(PG_FUNCTION_ARGS) {
   InitMaterializedSRF(fcinfo, 0);

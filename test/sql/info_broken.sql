@@ -47,6 +47,7 @@ create role bloom_nobody;
 set role bloom_nobody;
 select count(*) from bloom_filters;
 select filter, status, advice, chunks from bloom_info_sampled('a', 256);
+select bloom_info_sampled(99999999::oid::regclass, 1) is null as gone;
 reset role;
 drop role bloom_nobody;
 -- A cancel is a cancel.
