@@ -16,6 +16,12 @@ void null_filter() {
   pg_unreachable();
 }
 
+// All SQL functions take the filter first.
+Oid filter_argument(FunctionCallInfo fcinfo) {
+  if (PG_ARGISNULL(0)) null_filter();
+  return PG_GETARG_OID(0);
+}
+
 void null_argument(const char *name) {
   ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
                   errmsg("argument \"%s\" must not be null", name)));

@@ -25,6 +25,9 @@ inline constexpr float8 kMaxUnaskedBytes = 16.0 * 1024 * 1024 * 1024;
 // be NULL, since an application may read NULL as "no".
 [[noreturn]] void null_filter();
 
+// The filter that argument 0 names. Raises what null_filter raises if it is null.
+Oid filter_argument(FunctionCallInfo fcinfo);
+
 // Raises 22004, and names the argument.
 [[noreturn]] void null_argument(const char *name);
 

@@ -84,10 +84,10 @@ OpenFilter open_for_add(FunctionCallInfo fcinfo, const char *function) {
   PreventCommandIfReadOnly(function);
   PreventCommandIfParallelMode(function);
   PreventCommandDuringRecovery(function);
-  if (PG_ARGISNULL(0)) null_filter();
   // The lock comes first: a rebuild that begins waits for it, even if nothing will be written. No
   // UPDATE privilege is needed: a role that can add should not be able to clear bits by SQL.
-  OpenFilter filter = open_filter(PG_GETARG_OID(0), RowExclusiveLock, ACL_SELECT | ACL_INSERT);
+  OpenFilter filter =
+      open_filter(filter_argument(fcinfo), RowExclusiveLock, ACL_SELECT | ACL_INSERT);
   CheckCmdReplicaIdentity(filter.relation, CMD_UPDATE);
   return filter;
 }

@@ -101,11 +101,9 @@ std::span<Probe> allocate_probes(size_t count) {
           count};
 }
 
-// The probes of the elements of an array that are not null and that `wanted` says true of, in their
-// order. `hashed` is told the digests, a batch at a time.
-template <typename Wanted, typename Hashed>
 // The probes of those array elements that are not null and for which `wanted` is true, in the order
 // of the array. Calls hashed(digests) for each batch, before any bit is read or set.
+template <typename Wanted, typename Hashed>
 std::span<Probe> probe_items(const OpenFilter &filter, const Datum *items, const bool *nulls,
                              int count, Wanted wanted, Hashed hashed) {
   // hash_items hashes eight items at a time. A batch of 64 also makes one write to a journal.
@@ -157,13 +155,11 @@ std::span<Probe> sort_by_chunk(std::span<Probe> probes, int32 chunks) {
   return from;
 }
 
-// Calls visit(span of items of one chunk) for each chunk in ascending order, the items in theirs:
-// each row is found once, rows lie in that order, and two batches of adds cannot deadlock.
-template <typename Visit>
 // Calls visit(items of one chunk) for each chunk, in ascending order. So each row is found once,
 // pages are read in order, and two batches of adds cannot deadlock. In order of arrival they did:
 // 19 deadlocks and 8 commits in 15 s, against 4,168 commits in this order (16 clients, 500 names a
 // transaction).
+template <typename Visit>
 void visit_by_chunk(const OpenFilter &filter, std::span<Probe> probes, Visit visit) {
   const std::span<Probe> sorted = sort_by_chunk(probes, filter.settings().chunks);
   for (auto first = sorted.begin(); first != sorted.end();) {
@@ -175,10 +171,9 @@ void visit_by_chunk(const OpenFilter &filter, std::span<Probe> probes, Visit vis
   }
 }
 
-// Calls answer(item, maybe) for each item, all of one chunk.
-template <typename Answer>
 // Calls answer(item, maybe) for each item. All items are of one chunk. Raises XX001 if the chunk is
 // missing or damaged, because "no bits" must never read as "definitely not".
+template <typename Answer>
 void check_in_chunk(const OpenFilter &filter, std::span<const Probe> items, Answer answer) {
   ChunkRow row =
       require_chunk(filter, items.front().chunk, &items.front().positions, Access::kRead);
@@ -239,8 +234,7 @@ extern "C" {
 // error.
 PG_FUNCTION_INFO_V1(bloom_might_contain);
 PGDLLEXPORT Datum bloom_might_contain(PG_FUNCTION_ARGS) {
-  if (PG_ARGISNULL(0)) null_filter();
-  const OpenFilter filter = open_filter(PG_GETARG_OID(0), AccessShareLock, ACL_SELECT);
+  const OpenFilter filter = open_filter(filter_argument(fcinfo), AccessShareLock, ACL_SELECT);
   if (PG_ARGISNULL(1)) {
     close_filter(filter);
     PG_RETURN_NULL();
@@ -255,8 +249,7 @@ PGDLLEXPORT Datum bloom_might_contain(PG_FUNCTION_ARGS) {
 // 1.43 us (bench/RESULTS.md): items of one chunk share the look-up of their row.
 PG_FUNCTION_INFO_V1(bloom_might_contain_many);
 PGDLLEXPORT Datum bloom_might_contain_many(PG_FUNCTION_ARGS) {
-  if (PG_ARGISNULL(0)) null_filter();
-  const OpenFilter filter = open_filter(PG_GETARG_OID(0), AccessShareLock, ACL_SELECT);
+  const OpenFilter filter = open_filter(filter_argument(fcinfo), AccessShareLock, ACL_SELECT);
   if (PG_ARGISNULL(1)) {
     close_filter(filter);
     PG_RETURN_NULL();

@@ -184,8 +184,7 @@ extern "C" {
 // SELECT.
 PG_FUNCTION_INFO_V1(bloom_info);
 PGDLLEXPORT Datum bloom_info(PG_FUNCTION_ARGS) {
-  if (PG_ARGISNULL(0)) null_filter();
-  const OpenFilter filter = open_filter(PG_GETARG_OID(0), AccessShareLock, ACL_SELECT);
+  const OpenFilter filter = open_filter(filter_argument(fcinfo), AccessShareLock, ACL_SELECT);
   const Datum row = info_row(fcinfo, filter.relation, filter.table, filter.settings().chunks);
   close_filter(filter);
   return row;

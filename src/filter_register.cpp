@@ -82,8 +82,7 @@ extern "C" {
 PG_FUNCTION_INFO_V1(bloom_register);
 PGDLLEXPORT Datum bloom_register(PG_FUNCTION_ARGS) {
   PreventCommandIfReadOnly("bloom_register()");
-  if (PG_ARGISNULL(0)) null_filter();
-  const Oid relid = PG_GETARG_OID(0);
+  const Oid relid = filter_argument(fcinfo);
   const Normalization normalization =
       normalization_named(text_argument(fcinfo, 1, "normalization"));
   const float8 fp_rate = PG_ARGISNULL(3) ? kDefaultFpRate : PG_GETARG_FLOAT8(3);

@@ -42,11 +42,12 @@ Problem columns_problem(Relation relation, Shape *shape) {
     if (column->attgenerated != '\0')
       return unusable(psprintf("Its column \"%s\" is generated.", name));
     // Rows from before the column was added take their value from the catalog. That value is in
-    // no page and is shared by all these rows, so it cannot be changed in place.
+    // no page and is shared by all these rows, so it cannot be changed in place. VACUUM FULL helps
+    // a table that is to become a filter. In a filter, the names of the old column are lost.
     if (column->atthasmissing)
-      return mendable(
+      return unusable(
           psprintf("Its column \"%s\" was added with a default that its rows do not hold.", name),
-          psprintf("vacuum full %s", qualified_name(RelationGetRelid(relation))));
+          psprintf("Run: vacuum full %s", qualified_name(RelationGetRelid(relation))));
     if (std::strcmp(name, "chunk") == 0 && column->atttypid == INT4OID && column->attnotnull) {
       shape->chunk_attribute = column->attnum;
     } else if (std::strcmp(name, "bits") == 0 && column->atttypid == BITOID) {

@@ -86,8 +86,7 @@ extern "C" {
 PG_FUNCTION_INFO_V1(bloom_suspend);
 PGDLLEXPORT Datum bloom_suspend(PG_FUNCTION_ARGS) {
   PreventCommandIfReadOnly("bloom_suspend()");
-  if (PG_ARGISNULL(0)) null_filter();
-  const Oid relid = PG_GETARG_OID(0);
+  const Oid relid = filter_argument(fcinfo);
   Agreement agreement;
   Settings settings = settings_to_change(relid, AccessShareLock, &agreement, nullptr);
   settings.state = State::kSuspended;
@@ -104,8 +103,7 @@ PGDLLEXPORT Datum bloom_suspend(PG_FUNCTION_ARGS) {
 PG_FUNCTION_INFO_V1(bloom_resume);
 PGDLLEXPORT Datum bloom_resume(PG_FUNCTION_ARGS) {
   PreventCommandIfReadOnly("bloom_resume()");
-  if (PG_ARGISNULL(0)) null_filter();
-  const Oid relid = PG_GETARG_OID(0);
+  const Oid relid = filter_argument(fcinfo);
   float8 items;
   Agreement agreement;
   Settings settings = settings_to_change(relid, ShareRowExclusiveLock, &agreement, &items);

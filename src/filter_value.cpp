@@ -82,8 +82,7 @@ PGDLLEXPORT Datum bloom_merge(PG_FUNCTION_ARGS) {
 // if it would be larger than 256 MiB. Needs SELECT.
 PG_FUNCTION_INFO_V1(bloom_value);
 PGDLLEXPORT Datum bloom_value(PG_FUNCTION_ARGS) {
-  if (PG_ARGISNULL(0)) null_filter();
-  const OpenFilter filter = open_filter(PG_GETARG_OID(0), AccessShareLock, ACL_SELECT);
+  const OpenFilter filter = open_filter(filter_argument(fcinfo), AccessShareLock, ACL_SELECT);
   const Settings &settings = filter.settings();
   if (const char *why = suspension_reason(*filter.table))
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

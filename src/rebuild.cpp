@@ -314,9 +314,8 @@ extern "C" {
 PG_FUNCTION_INFO_V1(bloom_rebuild);
 PGDLLEXPORT Datum bloom_rebuild(PG_FUNCTION_ARGS) {
   require_top_level(fcinfo, "bloom_rebuild()");
-  if (PG_ARGISNULL(0)) null_filter();
   Rebuild rebuild{};
-  rebuild.relid = PG_GETARG_OID(0);
+  rebuild.relid = filter_argument(fcinfo);
   rebuild.caller = fcinfo->flinfo->fn_oid;
   rebuild.source = text_argument(fcinfo, 1, "source");
   if (!PG_ARGISNULL(2)) rebuild.capacity = PG_GETARG_FLOAT8(2);
@@ -340,9 +339,8 @@ PGDLLEXPORT Datum bloom_rebuild(PG_FUNCTION_ARGS) {
 PG_FUNCTION_INFO_V1(bloom_grow);
 PGDLLEXPORT Datum bloom_grow(PG_FUNCTION_ARGS) {
   require_top_level(fcinfo, "bloom_grow()");
-  if (PG_ARGISNULL(0)) null_filter();
   Rebuild rebuild{};
-  rebuild.relid = PG_GETARG_OID(0);
+  rebuild.relid = filter_argument(fcinfo);
   rebuild.caller = fcinfo->flinfo->fn_oid;
   rebuild_filter(&rebuild, 0);
   PG_RETURN_VOID();

@@ -16,8 +16,8 @@ constexpr int kGiveUpSeconds = 600;
 constexpr int64 kRetryMilliseconds = 1000;
 constexpr int64 kNoticeSeconds = 60;
 
-// Who holds the relation at each of so many looks, which take 2.4 times the patience, does not let
-// go within it. On a busy machine a transaction may take long for being pushed aside.
+// Do not queue behind a holder that is still there after this many checks, which take twice the
+// patience. On a busy machine a short transaction may take long because it gets no processor.
 constexpr int kLockProbes = 6;
 
 // As SET LOCAL does: the value ends with the transaction.
@@ -89,8 +89,8 @@ bool LockTries::attempt(LOCKMODE mode, FunctionRef<void()> work) {
   return holder_ == 0 && attempt_in_subtransaction(mode, work);
 }
 
-// The process of a transaction that holds the relation in the way of the strongest lock and does
-// not let go of it soon; -1 for a prepared one, 0 for none.
+// The process of a transaction that holds a lock against the strongest one and keeps it for longer
+// than the patience. -1 for a prepared transaction, or a process that has just ended; 0 for none.
 int LockTries::lasting_holder() const {
   int count;
   VirtualTransactionId *lasting = holders_of(relid_, strongest_, &count);
@@ -110,8 +110,8 @@ int LockTries::lasting_holder() const {
   return process == nullptr || process->pid == 0 ? -1 : process->pid;
 }
 
-// The server's own ConditionalLockRelationOid would not do: beside steady traffic a lock that
-// waits for nobody never comes.
+// ConditionalLockRelationOid does not help: it never waits, so beside steady traffic there is
+// always somebody who holds the relation, and it never gets the lock.
 bool LockTries::attempt_in_subtransaction(LOCKMODE mode, FunctionRef<void()> work) const {
   MemoryContext caller = CurrentMemoryContext;
   ResourceOwner owner = CurrentResourceOwner;

@@ -299,7 +299,6 @@ void close_spool(SourceSpool *spool) {
 
 void spool_name(SourceSpool *spool, std::string_view name) {
   Assert(spool->keys_count < md5::kLanes);
-  ++spool->names;
   // Only keys of at most 55 bytes can be hashed eight at a time. A longer one is hashed alone.
   if (!write_short_key(spool->normalization, name, md5::kMaxKeyBytes,
                        spool->keys[spool->keys_count]))
@@ -309,6 +308,7 @@ void spool_name(SourceSpool *spool, std::string_view name) {
 
 void spool_digest(SourceSpool *spool, const Digest &digest) {
   Assert(spool->pending_count < spool->max_pending);
+  ++spool->names;
   if (spool->chunks == 0) addHyperLogLog(&spool->different, static_cast<uint32>(digest.lo >> 32));
   spool->pending[spool->pending_count++] = digest;
   if (spool->pending_count == spool->max_pending) move_pending(spool);

@@ -164,14 +164,11 @@ bool keeps_key(const Header &header, std::string_view item) {
 // An add needs an error where a check can answer maybe: a lost add is a wrong "no" later.
 void require_keeps_key(const Header &header, std::string_view item) {
   if (likely(keeps_key(header, item))) return;
-  ereport(
-      ERROR,
-      (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-       errmsg("cannot add \"%s\" to a bloomfilter value",
-              pnstrdup(item.data(), pg_mbcliplen(item.data(), static_cast<int>(item.size()), 64))),
-       errdetail("Normalization \"%s\" of this server differs from that of the value.",
-                 normalization_name(header.normalization)),
-       errhint("Build the value again on this server.")));
+  ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                  errmsg("cannot add \"%s\" to a bloomfilter value", item_for_message(item)),
+                  errdetail("Normalization \"%s\" of this server differs from that of the value.",
+                            normalization_name(header.normalization)),
+                  errhint("Build the value again on this server.")));
 }
 
 // If only the canaries differ, the two headers would look the same in a message. So that case has a

@@ -19,11 +19,13 @@ void warn_of_normalization(const Header &header) {
   static constinit bool told = false;
   if (told) return;
   told = true;
-  ereport(WARNING,
-          (errmsg("normalization \"%s\" of this server differs from that of a bloomfilter value",
-                  normalization_name(header.normalization)),
-           errdetail("Checks of names with non-ASCII characters answer maybe."),
-           errhint("Build the value again on this server.")));
+  ereport(
+      WARNING,
+      (errmsg("normalization \"%s\" of this server differs from that of a bloomfilter value",
+              normalization_name(header.normalization)),
+       ascii_lowers_plainly() ? errdetail("Checks of names with non-ASCII characters answer maybe.")
+                              : errdetail("Checks answer maybe."),
+       errhint("Build the value again on this server.")));
 }
 
 // A part of a value that is stored out of line: only the TOAST rows that contain it are read.
