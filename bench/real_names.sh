@@ -219,7 +219,7 @@ select 'bloom_info and bloom_fp_rate read different rates'
 from rate where abs(read - chunk_level) > 1e-9 * read
 union all
 select format('the filter is not ready: %s', status) from bloom_info('taken')
-where status <> 'ready';
+where status not like 'ready%';
 SQL
 }
 

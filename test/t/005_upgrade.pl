@@ -42,7 +42,7 @@ is(row($guard), $was, 'the same guard');
 is(row(q{select status from bloom_filters}), 'suspended: restored on another server', 'suspended');
 is(row($absent), 't', 'checks answer maybe');
 is(row(q{select bloom_resume('f')}), '', 'bloom_resume');
-is(row(q{select status from bloom_filters}), 'ready', 'ready');
+is(row(q{select split_part(status, ':', 1) from bloom_filters}), 'ready', 'ready');
 is(row($denied), '0', 'none of the names is denied');
 is(row($absent), 'f', 'others are');
 is(row(q{select bloom_add('f', 'since'), bloom_might_contain('f', 'since')}), 't|t', 'adds go on');
