@@ -28,6 +28,8 @@ SAVE=
 SETTINGS=(
   'shared_buffers = 3GB' 'maintenance_work_mem = 1GB' 'max_wal_size = 64GB'
   'checkpoint_timeout = 1d' 'fsync = off' 'jit = off' 'max_parallel_workers_per_gather = 0'
+  # Its WAL would count as that of adds.
+  'autovacuum = off'
 )
 
 # Takes the options of the command line, or ends with how they are given.
@@ -57,6 +59,7 @@ create() { printf "select bloom_create('%s', %s, source => \$\$%s\$\$)" "$1" "$2
 # Added names are not in the source, so it has too few for the usual min_share.
 rebuild() { printf "call bloom_rebuild('large', \$\$%s\$\$, %s, grace => '0', min_share => 0)" "$(names 1 "$NAMES")" "$NAMES"; }
 
+# The scripts of pgbench, and the tables of what is measured.
 prepare() {
   sed "s/'f'/'large'/; s/2000000/$((2 * NAMES))/" "$BENCH/pgbench/check.sql" >"$WORK/check.large.sql"
   sed "s/'f'/'small'/; s/2000000/$((2 * SMALL))/" "$BENCH/pgbench/check.sql" >"$WORK/check.small.sql"
@@ -98,9 +101,10 @@ costs() {
     "(select format('%s MiB', round((memory / 1048576)::numeric)) from cost where name = '$1')"
   figure '… disk beyond what was there at most, sampled' \
     "(select format('%s GB, of it temporary files %s GB', round((disk / 1e9)::numeric, 2), round((temporary / 1e9)::numeric, 2)) from cost where name = '$1')"
-  figure '… WAL' "(select format('%s GB', round((wal / 1e9)::numeric, 2)) from cost where name = '$1')"
+  figure '… WAL of the whole server' "(select format('%s GB', round((wal / 1e9)::numeric, 2)) from cost where name = '$1')"
 }
 
+# Loads the large filter, with much and with little memory.
 load() {
   local name memory
   name="bloom_create of $(grouped "$NAMES") names, maintenance_work_mem ="
@@ -117,28 +121,32 @@ load() {
     "(select format('%s GB', round(disk_bytes / 1e9, 2)) from bloom_size($NAMES) where storage = 'table')"
 }
 
+# Rebuilds it: alone, and beside traffic.
 rebuilds() {
-  local name kind
+  local name kind traffic times
   name="bloom_rebuild of $(grouped "$NAMES") names, maintenance_work_mem = $MUCH"
   measure "$name" "$MUCH" "$(rebuild)"
   costs "$name"
   traffic &
+  traffic=$!
   measure "$name, beside $RATE checks and $RATE adds a second" "$MUCH" "$(rebuild)"
   touch "$WORK/rebuilt"
-  wait $!
+  wait "$traffic"
   costs "$name, beside $RATE checks and $RATE adds a second"
   for kind in check add; do
-    figure "… $kind meanwhile: p50, p99 and the longest" "'$(latencies "beside.$kind" | in_milliseconds)'"
+    times=$(latencies "beside.$kind" | in_milliseconds)
+    figure "… $kind meanwhile: p50, p99 and the longest" "'$times'"
   done
 }
 
-# Checks and adds of one client each, until the rebuild has ended: pgbench only ends by its own
-# clock, so it runs for five seconds again and again. It ends too where the server does.
+# Checks and adds of one client each, until the rebuild has ended or the server stops. pgbench ends
+# by its own clock only, so it runs for five seconds again and again. Latencies count from the moment
+# when a statement was due.
 traffic() {
   local kind
   for kind in check add; do
     while [[ ! -e $WORK/rebuilt ]] && run_program pgbench -n -M prepared -c 1 -T 5 -R "$RATE" \
-      -f "$WORK/$kind.large.sql" -l --log-prefix="beside.$kind" >/dev/null 2>&1; do :; done &
+      -f "$WORK/$kind.large.sql" -l --log-prefix="beside.$kind" >/dev/null 2>>"$LOGS/traffic.log"; do :; done &
   done
   wait
 }
@@ -170,6 +178,7 @@ denied() {
     "(select denied + neither = 0 from asked where names = '$1')"
 }
 
+# The rate that the bits say, and the rate that absent names meet.
 rates() {
   ask absent "'absent' || i"
   run_psql <<SQL
@@ -237,8 +246,19 @@ speed_of() {
     "format('%s, %s µs, %s µs', to_char(median('$1 $2 $3 rate'), 'FM999,999'), median('$1 $2 $3 p50'), median('$1 $2 $3 p99'))"
 }
 
+# What a backend keeps of the large filter, once it has checked names all over it.
+memory_of_checks() {
+  local idle peak
+  read -r idle _ < <(peaks 0.05 'select 1')
+  read -r peak _ < <(peaks 0.05 "select count(*) from (select generate_series(1, 1000000) i) n where bloom_might_contain('large', 'user' || i)")
+  figure 'private memory of a backend after 1,000,000 single checks, over an idle one' \
+    "format('%s MiB', round(($peak - $idle) / 1024.0, 1))"
+}
+
+# Every figure of single checks and adds. Without fsync first, since a disk is not what is measured.
 speed() {
   run_psql -c "select bloom_info('large')" >/dev/null
+  memory_of_checks
   alternate check check
   figure '… p50 with 1 client, large by small' \
     "round((median('check large 1 p50') / median('check small 1 p50'))::numeric, 2)" "'at most 1.3 ×'" \
@@ -251,12 +271,12 @@ speed() {
   alternate 'add with fsync' add
 }
 
-# wal_of_adds NAME: of 5,000 adds.
+# wal_of_adds NAME: of 20,000 adds.
 wal_of_adds() {
   local start
   start=$(run_psql -c 'select pg_current_wal_insert_lsn()')
-  run_program pgbench -n -M prepared -c 1 -t 5000 -f "$WORK/add.large.sql" >/dev/null
-  figure "$1" "format('%s bytes', round((pg_current_wal_insert_lsn() - '$start') / 5000))"
+  run_program pgbench -n -M prepared -c 1 -t 20000 -f "$WORK/add.large.sql" >/dev/null
+  figure "$1" "format('%s bytes', round((pg_current_wal_insert_lsn() - '$start') / 20000))"
 }
 
 main() {
