@@ -16,9 +16,6 @@ SETTINGS=(
   'checkpoint_timeout = 1d' 'jit = off' 'max_parallel_workers_per_gather = 0'
 )
 
-# names FIRST LAST: a query of them.
-names() { printf "select 'user' || generate_series(%s, %s)" "$1" "$2"; }
-
 rate() { printf "(select round(bloom_fp_rate(bits)::numeric, 4) from %s)" "$1"; }
 
 more() {

@@ -114,6 +114,32 @@ figure() {
   run_psql -c "insert into result (figure, value, bound, ok) values ('$1', $2, ${3:-null}, ${4:-null})"
 }
 
+# names FIRST LAST: a query of generated names, which yields them one by one and stores none.
+names() { printf "select 'user' || generate_series(%s, %s)" "$1" "$2"; }
+
+# peaks INTERVAL SQL...: two numbers in kB, sampled each INTERVAL seconds: the largest private memory
+# of the backend that runs the SQL, and the most that the tables and temporary files of the cluster
+# took meanwhile. Pages that the backend sees through shared memory do not count as its memory.
+peaks() {
+  local interval=$1 samples=$WORK/samples pid='' client memory disk
+  shift
+  : >"$samples"
+  PGAPPNAME=measured run_psql "${@/#/-c}" -c 'select pg_sleep(0.3)' >/dev/null 2>"$LOGS/peaks.log" &
+  client=$!
+  until [[ -n $pid ]]; do
+    kill -0 "$client" 2>/dev/null || break
+    pid=$(run_psql -c "select pid from pg_stat_activity where application_name = 'measured'")
+  done
+  while memory=$(sed -n 's/^RssAnon:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$pid/status" 2>/dev/null) && [[ -n $memory ]]; do
+    # A temporary file may go while du reads its folder.
+    disk=$(du -sk "$WORK/bench/base" 2>/dev/null | cut -f 1) || true
+    printf '%s %s\n' "$memory" "${disk:-0}" >>"$samples"
+    sleep "$interval"
+  done
+  wait "$client" || { cat "$LOGS/peaks.log" >&2; return 1; }
+  awk '$1 > memory { memory = $1 } $2 > disk { disk = $2 } END { print memory + 0, disk + 0 }' "$samples"
+}
+
 # The figures as a table.
 print_figures() {
   printf '| figure | value | bound | |\n|---|---|---|---|\n'

@@ -91,29 +91,11 @@ select bloom_create('large', 1e8, chunks => 1 << 20, source => 'select name from
 SQL
   local limit idle peak
   for limit in 64 256; do
-    idle=$(peak 'select 1')
-    # The table's own pages, seen through shared memory, do not count.
-    peak=$(peak "set maintenance_work_mem = '${limit}MB'" "call bloom_rebuild('large', 'select name from few', grace => '0')")
+    read -r idle _ < <(peaks 0.01 'select 1')
+    read -r peak _ < <(peaks 0.01 "set maintenance_work_mem = '${limit}MB'" "call bloom_rebuild('large', 'select name from few', grace => '0')")
     figure "memory of a rebuild of 2^20 chunks from 100,000 names, maintenance_work_mem = $limit MB, over an idle backend" \
       "format('%s MiB', ($peak - $idle) / 1024)" "'at most $((limit + 64)) MiB'" "$peak - $idle <= ($limit + 64) * 1024"
   done
-}
-
-# peak SQL...: the largest private memory of a backend that runs it, in kB, sampled.
-peak() {
-  local samples=$WORK/samples pid client
-  : >"$samples"
-  PGAPPNAME=measured run_psql "${@/#/-c}" -c 'select pg_sleep(0.3)' >/dev/null 2>&1 &
-  client=$!
-  pid=
-  until [[ -n $pid ]]; do
-    pid=$(run_psql -c "select pid from pg_stat_activity where application_name = 'measured'")
-  done
-  while sed -n 's/^RssAnon:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$pid/status" 2>/dev/null | grep . >>"$samples"; do
-    sleep 0.01
-  done
-  wait "$client"
-  sort -n "$samples" | tail -n 1
 }
 
 main() {
