@@ -51,7 +51,6 @@ select count(*) as maybes
 from (select generate_series(1, 1000000) i) a where bloom_might_contain('f', 'absent' || i);
 SQL
   figure "bloom_create of $NAMES names into 131072 chunks" "format('%s s', round(median('load')::numeric, 1))"
-  figure '… with maintenance_work_mem = 64 MB instead of 1 GB' "format('%s s', round(median('load64')::numeric, 1))"
   figure '… rate read from the bits (published: 0.0059)' '(select round(bloom_fp_rate(bits)::numeric, 5) from f)'
   figure '… rate expected' "round(bloom_expected_fp_rate($NAMES, 131072)::numeric, 5)"
   figure '… false positives among 1,000,000 absent names (published: 5,924)' \
