@@ -160,12 +160,12 @@ AttrNumber column_of(const TriggerData &data) {
 // replication has none. Raises 22023 without a schema, and 42P01 if there is no such relation.
 Oid filter_of(const TriggerData &data) {
   const Trigger &trigger = *data.tg_trigger;
-  const char *name = trigger.tgargs[0];
-  const RangeVar *parsed = makeRangeVarFromNameList(compat_qualified_name_list(name));
+  const RangeVar *parsed = makeRangeVarFromNameList(compat_qualified_name_list(trigger.tgargs[0]));
   if (parsed->schemaname == nullptr)
     ereport(ERROR,
             (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-             errmsg("Bloom filter \"%s\" of trigger \"%s\" has no schema", name, trigger.tgname),
+             errmsg("Bloom filter \"%s\" of trigger \"%s\" has no schema", parsed->relname,
+                    trigger.tgname),
              errdetail("Without a schema the search path of the session would choose the filter."),
              errhint("Write the name with its schema, for example '%s'.",
                      quote_qualified_identifier(
@@ -175,7 +175,8 @@ Oid filter_of(const TriggerData &data) {
   if (!OidIsValid(relid))
     ereport(ERROR,
             (errcode(ERRCODE_UNDEFINED_TABLE),
-             errmsg("Bloom filter \"%s\" of trigger \"%s\" does not exist", name, trigger.tgname),
+             errmsg("Bloom filter \"%s.%s\" of trigger \"%s\" does not exist", parsed->schemaname,
+                    parsed->relname, trigger.tgname),
              errhint("If the filter was renamed, make the trigger again with its new name.  To "
                      "write rows that no filter learns of, drop the trigger.")));
   return relid;
@@ -284,6 +285,8 @@ Relation open_queue(Oid relid) {
 // that another transaction holds is left to it: if that one is a drain too, it adds the name. The
 // rows come back if this transaction rolls back.
 int64 take_rows(const OpenFilter &filter, Relation queue, int32 limit, Names *names) {
+  // The snapshot of the statement would still see rows that an earlier call in it has deleted.
+  PushActiveSnapshot(GetTransactionSnapshot());
   TableScanDesc scan = compat_table_beginscan(queue, GetActiveSnapshot());
   TupleTableSlot *row = table_slot_create(queue, nullptr);
   const CommandId command = GetCurrentCommandId(true);
@@ -296,6 +299,7 @@ int64 take_rows(const OpenFilter &filter, Relation queue, int32 limit, Names *na
   }
   ExecDropSingleTupleTableSlot(row);
   table_endscan(scan);
+  PopActiveSnapshot();
   return taken;
 }
 

@@ -32,10 +32,13 @@ select bloom_drain('username_filter', 'username_feed');
 rollback;
 select * from username_feed;
 select bloom_might_contain('username_filter', 'rolled back') as denied_so_far;
--- An old snapshot sees a row that is gone; nothing is added twice, and nothing fails.
-begin isolation level repeatable read;
-select bloom_drain('username_filter', 'username_feed'), bloom_drain('username_filter', 'username_feed') as again;
+-- Twice in one statement, at each isolation level.
+select bloom_drain('username_filter', 'username_feed', 1), bloom_drain('username_filter', 'username_feed') as again;
+insert into username_feed values ('one'), ('two');
+begin isolation level serializable;
+select bloom_drain('username_filter', 'username_feed', 1), bloom_drain('username_filter', 'username_feed') as again;
 commit;
+select bloom_might_contain_many('username_filter', '{one,two}');
 select bloom_might_contain('username_filter', 'rolled back');
 
 -- Large names, and the other text types.
