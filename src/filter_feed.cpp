@@ -89,12 +89,14 @@ constexpr const char *kTriggerExample =
   pg_unreachable();
 }
 
-// Whether rows of the table, or of a partition or child of it, are on another server.
-bool has_foreign_rows(Relation relation) {
-  const FormData_pg_class *form = RelationGetForm(relation);
+// Whether the row that fired, or one of the statement's rows, may be on another server. A row fires
+// the trigger of the partition that it goes to, a statement that of the parent. Newer minor
+// versions of the server refuse the statement themselves.
+bool has_foreign_rows(const TriggerData &data) {
+  const FormData_pg_class *form = RelationGetForm(data.tg_relation);
   if (form->relkind == RELKIND_FOREIGN_TABLE) return true;
-  if (!form->relhassubclass) return false;
-  const List *tables = find_all_inheritors(RelationGetRelid(relation), NoLock, nullptr);
+  if (TRIGGER_FIRED_FOR_ROW(data.tg_event) || !form->relhassubclass) return false;
+  const List *tables = find_all_inheritors(RelationGetRelid(data.tg_relation), NoLock, nullptr);
   for (int i = 0; i < list_length(tables); ++i)
     if (get_rel_relkind(list_nth_oid(tables, i)) == RELKIND_FOREIGN_TABLE) return true;
   return false;
@@ -116,7 +118,7 @@ void require_definition(const TriggerData &data) {
   if (TRIGGER_FOR_DELETE(trigger.tgtype) || TRIGGER_FOR_TRUNCATE(trigger.tgtype))
     refuse_trigger(data, "It fires for names that leave.  They leave a filter by bloom_rebuild.",
                    kTriggerExample);
-  if (has_foreign_rows(data.tg_relation))
+  if (has_foreign_rows(data))
     refuse_trigger(data,
                    "Its table has rows on another server, which commits them before this server "
                    "commits the names.",

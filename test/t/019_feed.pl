@@ -8,11 +8,11 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my @utf8 = (allows_streaming => 'logical', extra => [ '--encoding=UTF8', '--locale=C.UTF-8' ]);
-# One server with two databases, each of them a shard. Its WAL is kept for 2 MB at most.
+# One server with two databases, each of them a shard.
 my $shards = PostgreSQL::Test::Cluster->new('shards');
 $shards->init(allows_streaming => 'logical',
 	extra => [ '--encoding=UTF8', '--locale=C.UTF-8', '--wal-segsize=1' ]);
-$shards->append_conf('postgresql.conf', "max_slot_wal_keep_size = 2MB\nmax_wal_size = 4MB\nmin_wal_size = 2MB\n");
+$shards->append_conf('postgresql.conf', "max_wal_size = 4MB\nmin_wal_size = 2MB\n");
 $shards->start;
 my $home = PostgreSQL::Test::Cluster->new('home');
 $home->init(@utf8);
@@ -132,7 +132,8 @@ for my $form ('after insert on users for each row',
 begin;
 create trigger add_name $form execute function bloom_add_trigger('public.username_filter', 'username');
 insert into users select 'remote' || i, 0 from generate_series(1, 10) i});
-	like($told, qr/Its table has rows on another server, which commits them before/, "refused: $form");
+	# The second message is the server's own, of newer minor versions.
+	like($told, qr/Its table has rows on another server|transition tuples from child foreign tables/, "refused: $form");
 }
 is($home->safe_psql('postgres', q{select count(*) from users where username like 'remote%'}), '0',
 	'and the rows are not there');
@@ -214,31 +215,32 @@ catch_up();
 drain();
 is(denied(), '0', 'nobody is denied after two drains');
 
-# A stalled slot. The shard keeps its WAL for 2 MB and then gives it up: names in between are lost to
-# the feed. The shard tells it, and the audit does.
-$home->safe_psql('postgres', 'alter subscription shard_0 disable');
-$home->poll_query_until('postgres',
-	q{select count(*) = 0 from pg_stat_subscription where subname = 'shard_0' and pid is not null})
-  or die 'the subscription goes on';
-sign_up('shard_0', q{insert into users values ('lost')});
-for my $i (1 .. 8)
-{
-	$shards->safe_psql('shard_1', q{select pg_logical_emit_message(false, 'fill', repeat('x', 900000)) is null; select pg_switch_wal() is null});
-}
+# Stalled slots. The shards keep their WAL for 2 MB and then give it up: names in between are lost to
+# the feed. The shards tell it, and the audit does.
+$home->safe_psql('postgres', "alter subscription $_ disable") for @shards;
+$home->poll_query_until('postgres', 'select count(*) = 0 from pg_stat_subscription where pid is not null')
+  or die 'the subscriptions go on';
+sign_up($_, qq{insert into users values ('lost on $_')}) for @shards;
+$shards->safe_psql('postgres', q{alter system set max_slot_wal_keep_size = '2MB'});
+$shards->reload;
+$shards->safe_psql('postgres',
+	q{select pg_logical_emit_message(false, 'fill', repeat('x', 900000)) is null; select pg_switch_wal() is null})
+  for 1 .. 5;
 $shards->safe_psql('postgres', 'checkpoint');
-is($shards->safe_psql('postgres', q{select wal_status from pg_replication_slots where slot_name = 'shard_0'}),
-	'lost', 'the shard says that the slot is lost');
+is($shards->safe_psql('postgres', q{select string_agg(wal_status, ' ') from pg_replication_slots}),
+	'lost lost', 'the shards say that the slots are lost');
 my $from = -s $home->logfile;
-$home->safe_psql('postgres', 'alter subscription shard_0 enable');
-$home->wait_for_log(qr/ERROR:  could not start WAL streaming: .*"shard_0"/, $from);
-$shards->wait_for_catchup('shard_1');
+$home->safe_psql('postgres', "alter subscription $_ enable") for @shards;
+$home->wait_for_log(qr/ERROR:  could not start WAL streaming: .*"$_"/, $from) for @shards;
 drain();
-is(denied(), '1', 'the audit finds the name that was lost');
+is(denied(), '2', 'the audit finds the names that were lost');
 # The repair, in this order. Suspended, the filter denies nobody.
 $home->safe_psql('postgres', q{select bloom_suspend('username_filter')});
 is(denied(), '0', 'a suspended filter denies nobody');
-$home->safe_psql('postgres', 'drop subscription shard_0');
-subscribe('shard_0');
+$home->safe_psql('postgres', "drop subscription $_") for @shards;
+$shards->safe_psql('postgres', q{alter system reset max_slot_wal_keep_size});
+$shards->reload;
+subscribe($_) for @shards;
 sign_up('shard_0', q{insert into users values ('after_repair')});
 rebuild();
 is($home->safe_psql('postgres', q{select status from bloom_filters}), 'ready', 'the rebuild makes it ready');
