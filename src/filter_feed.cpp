@@ -204,7 +204,7 @@ void take_new_rows(const OpenFilter &filter, const TriggerData &data, Names *nam
 // the filter would otherwise not say why it needs one.
 void add_trigger_context(void *trigger) {
   const auto *data = static_cast<const TriggerData *>(trigger);
-  errcontext("trigger \"%s\" of table \"%s\"", data->tg_trigger->tgname,
+  errcontext(R"(trigger "%s" of table "%s")", data->tg_trigger->tgname,
              RelationGetRelationName(data->tg_relation));
 }
 
@@ -324,7 +324,7 @@ PGDLLEXPORT Datum bloom_add_trigger(PG_FUNCTION_ARGS) {
   add_fired(*data);
   error_context_stack = context.previous;
   // The result of a trigger that fires after the event is ignored.
-  return PointerGetDatum(nullptr);
+  return Datum{0};
 }
 
 // bloom_drain(filter regclass, queue regclass, max_rows int) -> bigint: deletes up to max_rows rows
