@@ -318,6 +318,17 @@ as 'MODULE_PATHNAME' language c volatile called on null input parallel unsafe co
 comment on function bloom_add_many(regclass, text[]) is
     'adds items to a filter, all or none; returns how many were definitely new';
 
+create function bloom_add_trigger() returns trigger
+as 'MODULE_PATHNAME' language c;
+comment on function bloom_add_trigger() is
+    'trigger function that adds a column of new rows to a filter; arguments: schema.filter, column';
+
+create function bloom_drain(filter regclass, queue regclass, max_rows int default 100000)
+returns bigint
+as 'MODULE_PATHNAME' language c volatile called on null input parallel unsafe cost 10000;
+comment on function bloom_drain(regclass, regclass, int) is
+    'moves names from a queue table into a filter; returns how many rows it took';
+
 create function bloom_merge(filter regclass, value bloomfilter) returns bigint
 as 'MODULE_PATHNAME' language c volatile called on null input parallel unsafe cost 100000;
 comment on function bloom_merge(regclass, bloomfilter) is

@@ -80,16 +80,19 @@ char *write_fragments(ChunkView old, ChunkView bits, Size place, char *fragments
 
 }  // namespace
 
-OpenFilter open_for_add(FunctionCallInfo fcinfo, const char *function) {
+OpenFilter open_for_add(Oid relid, const char *function) {
   PreventCommandIfReadOnly(function);
   PreventCommandIfParallelMode(function);
   PreventCommandDuringRecovery(function);
   // The lock comes first: a rebuild that begins waits for it, even if nothing will be written. No
   // UPDATE privilege is needed: a role that can add should not be able to clear bits by SQL.
-  OpenFilter filter =
-      open_filter(filter_argument(fcinfo), RowExclusiveLock, ACL_SELECT | ACL_INSERT);
+  OpenFilter filter = open_filter(relid, RowExclusiveLock, ACL_SELECT | ACL_INSERT);
   CheckCmdReplicaIdentity(filter.relation, CMD_UPDATE);
   return filter;
+}
+
+OpenFilter open_for_add(FunctionCallInfo fcinfo, const char *function) {
+  return open_for_add(filter_argument(fcinfo), function);
 }
 
 // ForceSyncCommit overrides synchronous_commit = off: without it, 2 of 14,331 adds that had

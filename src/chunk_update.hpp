@@ -11,8 +11,11 @@
 
 namespace bloomfilter {
 
-// Opens the filter in argument 0 for adding. Raises what open_filter raises, and an error if
-// nothing may be written: on a standby, in a read-only transaction, in parallel mode.
+// Opens a filter for adding. Raises what open_filter raises, and an error if nothing may be
+// written: on a standby, in a read-only transaction, in parallel mode. `function` is for the
+// message.
+OpenFilter open_for_add(Oid relid, const char *function);
+// The same for the filter in argument 0.
 OpenFilter open_for_add(FunctionCallInfo fcinfo, const char *function);
 
 // Makes what was written visible to later commands of the transaction, and makes the commit wait

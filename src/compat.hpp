@@ -135,6 +135,19 @@ inline TableScanDesc compat_table_beginscan(Relation relation, Snapshot snapshot
 #endif
 }
 
+// Deletes a row that the active snapshot sees. Waits for nobody: any result but TM_Ok means that
+// another transaction, or this command, has locked, changed or deleted the row.
+inline TM_Result compat_try_delete(Relation relation, ItemPointer row, CommandId cid) {
+  TM_FailureData failure;
+#if PG_VERSION_NUM >= 190000
+  return table_tuple_delete(relation, row, cid, 0, GetActiveSnapshot(), InvalidSnapshot, false,
+                            &failure);
+#else
+  return table_tuple_delete(relation, row, cid, GetActiveSnapshot(), InvalidSnapshot, false,
+                            &failure, false);
+#endif
+}
+
 #if PG_VERSION_NUM >= 160000
 inline RelFileLocator compat_locator(Relation relation) {
   return relation->rd_locator;

@@ -11,6 +11,7 @@
 #include "bloomfilter/chunk.hpp"
 #include "bloomfilter/layout.hpp"
 #include "chunk_update.hpp"
+#include "filter_check_add.hpp"
 #include "filter_table.hpp"
 #include "item_key.hpp"
 #include "rebuild_journal.hpp"
@@ -137,6 +138,7 @@ std::span<Probe> probe_items(const OpenFilter &filter, const Datum *items, const
 // 60 ns an item where std::sort takes 177 (a million items, 131072 chunks). The memory of `probes`
 // is used up.
 std::span<Probe> sort_by_chunk(std::span<Probe> probes, int32 chunks) {
+  if (probes.size() < 2) return probes;
   constexpr int kDigitBits = 9;
   constexpr size_t kDigits = 1 << kDigitBits;
   std::span<Probe> from = probes, to = allocate_probes(probes.size());
@@ -226,6 +228,21 @@ bool knows_new_names(const OpenFilter &filter, int64 added) {
 }
 
 }  // namespace
+
+Digest digest_to_add(const OpenFilter &filter, std::string_view item) {
+  require_addable(filter, item);
+  return hash_item(filter.settings().normalization, item);
+}
+
+void add_digests(const OpenFilter &filter, std::span<const Digest> digests) {
+  write_journal(filter, digests);
+  const std::span<Probe> probes = allocate_probes(digests.size());
+  for (size_t i = 0; i < digests.size(); ++i) probes[i] = probe_of(filter, digests[i], 0);
+  int64 added = 0;
+  visit_by_chunk(filter, probes,
+                 [&](std::span<const Probe> in_chunk) { added += add_to_chunk(filter, in_chunk); });
+  finish_add(filter, added);
+}
 
 extern "C" {
 

@@ -7,6 +7,7 @@
 #include "arguments.hpp"
 #include "item_key.hpp"
 #include "source_query.hpp"
+#include "text_cast.hpp"
 #include "value.hpp"
 
 namespace bloomfilter {
@@ -15,8 +16,7 @@ namespace {
 // How the one column of a source becomes names or values.
 struct Column {
   SourceRows rows;
-  bool casts;  // to_text makes text of the column's type
-  FmgrInfo to_text;
+  TextCast cast;
 };
 
 // Receives the rows of a source one by one. SPI would otherwise collect all rows of the source in
@@ -53,22 +53,11 @@ Column column_of(TupleDesc descriptor, Oid value_type) {
     column.rows = SourceRows::kValues;
     return column;
   }
-  Oid function = InvalidOid;
-  const CoercionPathType path =
-      type == TEXTOID ? COERCION_PATH_RELABELTYPE
-                      : find_coercion_pathway(TEXTOID, type, COERCION_IMPLICIT, &function);
-  // The only casts by a function that are taken are the server's own, those of name and char(n).
-  // Nothing checks here whether the caller may call a function, so the function of another user
-  // must not run.
-  const bool by_server =
-      path == COERCION_PATH_FUNC && function < FirstNormalObjectId && get_func_nargs(function) == 1;
-  if (path != COERCION_PATH_RELABELTYPE && !by_server)
+  if (!find_text_cast(type, &column.cast))
     ereport(ERROR,
             (errcode(ERRCODE_DATATYPE_MISMATCH),
              errmsg("source must return type text or bloomfilter, not %s", format_type_be(type)),
              errhint("Cast the column to text.")));
-  column.casts = by_server;
-  if (column.casts) fmgr_info(function, &column.to_text);
   return column;
 }
 
@@ -101,11 +90,10 @@ bool receive_row(TupleTableSlot *slot, DestReceiver *receiver) {
   ++source->rows;
   // What the cast and detoasting allocate is freed after each row. A source may have 10^8 of them.
   MemoryContext caller = MemoryContextSwitchTo(source->row_context);
-  if (source->column.casts) datum = FunctionCall1(&source->column.to_text, datum);
   if (values)
     spool_value(source->spool, view_value(datum), source->filter);
   else
-    spool_name(source->spool, text_view(DatumGetTextPP(datum)));
+    spool_name(source->spool, text_view(DatumGetTextPP(cast_to_text(&source->column.cast, datum))));
   MemoryContextSwitchTo(caller);
   MemoryContextReset(source->row_context);
   return true;

@@ -142,7 +142,8 @@ create function safe.sample(routine text, type text, argument text) returns text
                                         when 'source' then 'select name from safe.items' else 'ada' end)
             || '::pg_catalog.text'
         when 'regclass' then
-            case routine when 'bloom_register' then '''safe.hand''' else '''safe.f''' end
+            case when routine = 'bloom_register' then '''safe.hand'''
+                 when argument = 'queue' then '''safe.feed''' else '''safe.f''' end
             || '::pg_catalog.regclass'
         when 'float8' then
             case argument when 'fp_rate' then '0.01' when 'min_share' then '0' else '1000' end
@@ -180,6 +181,9 @@ select name, format('select (%s operator(hostile.%s) %s) is not null',
                     safe.sample('', l, ''), name, safe.sample('', r, ''))
 from safe.operators;
 insert into safe.statements (statement) values
+    ('create trigger t after insert on safe.feed for each row execute function hostile.bloom_add_trigger(''safe.f'', ''name'')'),
+    ('insert into safe.feed values (''ada''), (''eve'')'),
+    ('drop trigger t on safe.feed'),
     ('select name from safe.items where 0::pg_catalog.bit(8192) operator(hostile.@>) name'),
     ('select pg_catalog.count(*) from hostile.bloom_filters'),
     ('table hostile.bloom_filters'),
@@ -196,6 +200,8 @@ select name from safe.ours
 where name not in (select name from safe.statements where name is not null)
 order by name collate "C";
 
+create table safe.feed (name varchar);
+insert into safe.feed values ('ada');
 create table safe.items (name text);
 insert into safe.items select 'user' || i from generate_series(1, 900) i;
 analyze safe.items;

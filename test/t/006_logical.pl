@@ -89,7 +89,7 @@ like($subscriber->safe_psql('postgres', q{select note from bloom_filters}),
 unlike($told, qr/WARNING/, 'but not the publisher');
 
 # Names are published, and a trigger adds them to a filter of another size: as docs/operations.md has it.
-my ($feed) = slurp_file('docs/operations.md') =~ /^```sql\n(create function feed_filter.*?)^```/ms;
+my ($feed) = slurp_file('docs/operations.md') =~ /^```sql\n(create trigger feed_filter.*?)^```/ms;
 my $users = 'create table users (username text primary key);';
 $publisher->safe_psql('postgres', $users . q{
 insert into users select 'early' || i from generate_series(1, 100) i;
