@@ -87,7 +87,7 @@ void take_rebuild_lock(const Rebuild &rebuild) {
 void inspect_filter(Rebuild *rebuild) {
   require_owner(rebuild->relid);
   if (rebuild->source != nullptr)
-    rebuild->source_rows = require_source(rebuild->source, rebuild->caller);
+    rebuild->form = require_source(rebuild->source, rebuild->caller);
   // The plan of the source has locked its tables. DDL on them must not wait for the rebuild.
   next_transaction();
   const OpenFilter filter = open_to_replace(rebuild->relid, AccessShareLock);
@@ -145,8 +145,8 @@ void open_journal(Rebuild *rebuild) {
 // longer. Everything that was added meanwhile is spooled with it.
 void read_names(Rebuild *rebuild) {
   belongings.spool = open_spool(rebuild->old.normalization, rebuild->chunks, true);
-  rebuild->rows = read_source(rebuild->source, rebuild->caller, rebuild->source_rows, rebuild->name,
-                              belongings.spool);
+  rebuild->rows = read_source(rebuild->source, rebuild->caller, rebuild->form.rows, rebuild->chunks,
+                              rebuild->name, belongings.spool);
   read_journal(rebuild->relid, belongings.journal, &rebuild->journal_read,
                [](const Digest &digest) { spool_digest(belongings.spool, digest); });
   if (rebuild->chunks == 0) size_by_items(rebuild, spooled_names(belongings.spool));

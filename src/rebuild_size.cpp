@@ -79,8 +79,10 @@ void decide_size(Rebuild *rebuild) {
   } else if (rebuild->capacity == 0) {
     // Names are counted while they are read. The names in values cannot be counted, so the old bits
     // have to say how many there are. Values also have a number of chunks already, which their
-    // builder chose.
-    if (rebuild->source_rows == SourceRows::kValues) size_by_items(rebuild, rebuild->old_items);
+    // builder chose. The same for a source that is told the number of chunks: it has to be known
+    // before the first row.
+    if (rebuild->form.rows == SourceRows::kValues || rebuild->form.takes_chunks)
+      size_by_items(rebuild, rebuild->old_items);
   } else {
     rebuild->chunks = keeps_rate && rebuild->capacity == old.capacity
                           ? old.chunks

@@ -14,7 +14,7 @@ struct Rebuild {
   Oid relid;
   Oid caller;          // the SQL function
   const char *source;  // null: bloom_grow, from the filter itself
-  SourceRows source_rows;
+  SourceForm form;
   float8 capacity;  // 0: as it is
   float8 fp_rate;   // 0: as it is
   float8 min_share;
