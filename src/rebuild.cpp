@@ -86,8 +86,10 @@ void take_rebuild_lock(const Rebuild &rebuild) {
 // an error if another rebuild of the filter runs. Commits twice.
 void inspect_filter(Rebuild *rebuild) {
   require_owner(rebuild->relid);
-  if (rebuild->source != nullptr)
+  if (rebuild->source != nullptr) {
     rebuild->form = require_source(rebuild->source, rebuild->caller);
+    reach_servers(rebuild->source);
+  }
   // The plan of the source has locked its tables. DDL on them must not wait for the rebuild.
   next_transaction();
   const OpenFilter filter = open_to_replace(rebuild->relid, AccessShareLock);
@@ -291,6 +293,7 @@ void rebuild_filter(Rebuild *rebuild, int64 grace_milliseconds) {
   wait_for_last_commit();
   ereport(NOTICE, (errmsg("Bloom filter \"%s\" holds about %.0f items in %d chunks", rebuild->name,
                           items, rebuild->chunks)));
+  warn_if_nearly_full(*rebuild, items);
   if (rebuild->source != nullptr) notice_ascii_only(rebuild->old.normalization, rebuild->name);
   SPI_finish();
 }

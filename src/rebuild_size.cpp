@@ -91,4 +91,16 @@ void decide_size(Rebuild *rebuild) {
   }
 }
 
+void warn_if_nearly_full(const Rebuild &rebuild, float8 items) {
+  if (!rebuild.form.takes_chunks || rebuild.capacity == 0) return;
+  if (items <= kNearlyFull * rebuild.capacity) return;
+  ereport(WARNING,
+          (errmsg("Bloom filter \"%s\" holds about %.0f items, more than %.0f %% of its capacity "
+                  "of %.0f",
+                  rebuild.name, items, 100 * kNearlyFull, rebuild.capacity),
+           errdetail("The source uses $1, so the number of chunks was decided before it was read."),
+           errhint("Call bloom_rebuild again, without a capacity.  It makes room for twice as many "
+                   "items.")));
+}
+
 }  // namespace bloomfilter

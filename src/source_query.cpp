@@ -256,6 +256,13 @@ SourceForm require_source(const char *source, Oid caller) {
   return {column.rows, uses_chunks};
 }
 
+void reach_servers(const char *source) {
+  bool uses_chunks;
+  SPIPlanPtr plan = prepare_source(source, &uses_chunks);
+  open_servers(plan, source, uses_chunks ? parameters_of(kMinTableChunks) : nullptr);
+  SPI_freeplan(plan);
+}
+
 int64 read_source(const char *source, Oid caller, SourceRows rows, int32 chunks, const char *filter,
                   SourceSpool *spool) {
   Receiver receiver{};

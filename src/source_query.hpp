@@ -22,6 +22,12 @@ struct SourceForm {
 // the extension. Like read_source, it runs inside an SPI connection.
 SourceForm require_source(const char *source, Oid caller);
 
+// Connects to each server that the source reads by postgres_fdw, and asks it for one row. A server
+// that is down then fails a rebuild at once. Where it was reached once, the snapshot of read_source
+// takes a fraction of the time: the connection stays, and the server knows the table. The remote
+// transactions last as long as this one.
+void reach_servers(const char *source);
+
 // Runs the source once, and spools everything that it yields, for the filter of that name. It runs
 // under one snapshot of this server and one of each server that it reads by postgres_fdw, all of
 // them taken before the first row. `chunks` is the number of chunks that the filter gets, the value
