@@ -242,6 +242,14 @@ like(told(qq{call bloom_rebuild('full', @{[ quoted($union) ]}, 2e6, grace => '0'
 	qr/in 2348 chunks/, 'and has the chunks of a capacity that is given');
 is(value(q{select count(*) from users where not bloom_might_contain('full', username)}), '0', 'with all names');
 
+# ---- A shard that is down
+
+value('alter database shard_1 allow_connections false');
+my $error = told(q{call bloom_rebuild('pulled', 'select username from users', grace => '1 hour')});
+like($error, qr/could not connect to server "shard_1"/, 'a shard that is down fails a rebuild');
+unlike($error, qr/waiting/, 'before it waits');
+is(value(q{select status from bloom_filters where filter = 'pulled'::regclass}), 'ready', 'and nothing is left');
+
 $holder->quit;
 $rebuild->quit;
 $node->stop;
