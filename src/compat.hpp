@@ -184,8 +184,8 @@ inline bool compat_walk_plan(PlanState *node, bool (*walker)(PlanState *, void *
 #if PG_VERSION_NUM >= 160000
   return planstate_tree_walker(node, walker, context);
 #else
-  // The walker is declared there without parameters. gcc warns about that cast unless it goes by way
-  // of this type.
+  // The walker is declared there without parameters. gcc warns about that cast unless it goes by
+  // way of this type.
   const auto any_function = reinterpret_cast<void (*)()>(walker);
   return planstate_tree_walker(node, reinterpret_cast<bool (*)()>(any_function), context);
 #endif
@@ -200,8 +200,8 @@ inline const Bitmapset *compat_base_relids(const ForeignScan *scan) {
 #endif
 }
 
-// The user whose user mapping a foreign scan uses. 0 is the current user. `entry` is of any relation
-// that the scan reads.
+// The user whose user mapping a foreign scan uses. 0 is the current user. `entry` is of any
+// relation that the scan reads.
 inline Oid compat_checked_as([[maybe_unused]] const ForeignScan *scan,
                              [[maybe_unused]] const RangeTblEntry *entry) {
 #if PG_VERSION_NUM >= 160000
@@ -225,8 +225,7 @@ inline void compat_require_nothing([[maybe_unused]] PlannedStmt *plan) {
 #if PG_VERSION_NUM >= 160000
   plan->permInfos = NIL;
   ListCell *cell;
-  foreach (cell, plan->rtable)
-    static_cast<RangeTblEntry *>(lfirst(cell))->perminfoindex = 0;
+  foreach (cell, plan->rtable) static_cast<RangeTblEntry *>(lfirst(cell))->perminfoindex = 0;
 #endif
 }
 

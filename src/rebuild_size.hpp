@@ -37,8 +37,8 @@ void decide_size(Rebuild *rebuild);
 // was asked for.
 void size_by_items(Rebuild *rebuild, float8 items);
 
-// Warns if the new filter, which holds about `items`, is nearly full, and its size was decided for a
-// source that is told the number of chunks. With any other source of names the size would have
+// Warns if the new filter, which holds about `items`, is nearly full, and its size was decided for
+// a source that is told the number of chunks. With any other source of names the size would have
 // followed from what was read.
 void warn_if_nearly_full(const Rebuild &rebuild, float8 items);
 

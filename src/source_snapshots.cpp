@@ -99,8 +99,8 @@ PlannedStmt *plan_opener(const Remote &remote) {
   query->rtable = list_make1(entry);
   query->jointree = makeFromExpr(list_make1(reference), nullptr);
   query->limitOption = LIMIT_OPTION_COUNT;
-  // Of type bigint. One row and not none: without a row, the limit would be served here, and nothing
-  // would be sent.
+  // Of type bigint. One row and not none: without a row, the limit would be served here, and
+  // nothing would be sent.
   query->limitCount = reinterpret_cast<Node *>(
       makeConst(INT8OID, -1, InvalidOid, sizeof(int64), Int64GetDatum(1), false, FLOAT8PASSBYVAL));
   compat_read_as(query, entry, remote.user);
@@ -129,9 +129,8 @@ void open_remote_snapshots(PlannedStmt *plan, const char *source, ParamListInfo 
   // when the executor starts.
   foreach (cell, remotes) {
     auto *remote = static_cast<Remote *>(lfirst(cell));
-    remote->opener =
-        CreateQueryDesc(plan_opener(*remote), "select", GetActiveSnapshot(), InvalidSnapshot,
-                        None_Receiver, nullptr, nullptr, 0);
+    remote->opener = CreateQueryDesc(plan_opener(*remote), "select", GetActiveSnapshot(),
+                                     InvalidSnapshot, None_Receiver, nullptr, nullptr, 0);
     ExecutorStart(remote->opener, 0);
   }
   // Then the snapshots, which a transaction takes at its first query.
