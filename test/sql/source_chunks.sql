@@ -57,10 +57,21 @@ select count(*) from users_1 where not bloom_might_contain('h', username);
 -- What is refused: another parameter, another use, another normalization, more chunks than a value has.
 select bloom_create('bad', 1000, source => 'select username from users where username = $2');
 call bloom_rebuild('h', 'select username from users limit $17', grace => '0');
-select bloom_create('bad', 1000, source => 'select username from users where username = $1');
+-- The server's own hint differs between versions.
+do $$
+declare
+    context text;
+begin
+    perform bloom_create('bad', 1000, source => 'select username from users where username = $1');
+exception when undefined_function then
+    get stacked diagnostics context = pg_exception_context;
+    raise warning '%: %', sqlerrm, split_part(context, E'\n', 1);
+end $$;
 select bloom_create('bad', 1000, source => 'select $1');
 call bloom_rebuild('h', 'select bloom_agg_chunks(username, $1, ''lower'') from users', grace => '0');
+\set VERBOSITY terse
 call bloom_rebuild('h', 'select bloom_agg_chunks(username, $1) from users', grace => '0');
+\set VERBOSITY default
 call bloom_rebuild('h', 'select bloom_agg_chunks(username, $1 + 1, ''none'') from users', grace => '0');
 select bloom_create('bad', 1000, normalization => 'none', chunks => 300000, source => 'select bloom_agg_chunks(username, $1, ''none'') from users');
 
