@@ -192,6 +192,73 @@ inline bool compat_owns_relation(Oid relid) {
 #endif
 }
 
+// Calls the walker for every node below one of a plan that the executor has started.
+inline bool compat_walk_plan(PlanState *node, bool (*walker)(PlanState *, void *), void *context) {
+#if PG_VERSION_NUM >= 160000
+  return planstate_tree_walker(node, walker, context);
+#else
+  // The walker is declared there without parameters. gcc warns about that cast unless it goes by
+  // way of this type.
+  const auto any_function = reinterpret_cast<void (*)()>(walker);
+  return planstate_tree_walker(node, reinterpret_cast<bool (*)()>(any_function), context);
+#endif
+}
+
+// The relations that a foreign scan reads, as indexes of the range table.
+inline const Bitmapset *compat_base_relids(const ForeignScan *scan) {
+#if PG_VERSION_NUM >= 160000
+  return scan->fs_base_relids;
+#else
+  return scan->fs_relids;
+#endif
+}
+
+// The user whose user mapping a foreign scan uses. 0 is the current user. `entry` is of any
+// relation that the scan reads.
+inline Oid compat_checked_as([[maybe_unused]] const ForeignScan *scan,
+                             [[maybe_unused]] const RangeTblEntry *entry) {
+#if PG_VERSION_NUM >= 160000
+  return scan->checkAsUser;
+#else
+  return entry->checkAsUser;
+#endif
+}
+
+// Lets a query read the relation of the entry as that user.
+inline void compat_read_as([[maybe_unused]] Query *query, RangeTblEntry *entry, Oid user) {
+#if PG_VERSION_NUM >= 160000
+  addRTEPermissionInfo(&query->rteperminfos, entry)->checkAsUser = user;
+#else
+  entry->checkAsUser = user;
+#endif
+}
+
+// Lets the executor check no privileges. Without these lists it has none to check.
+inline void compat_require_nothing([[maybe_unused]] PlannedStmt *plan) {
+#if PG_VERSION_NUM >= 160000
+  plan->permInfos = NIL;
+  ListCell *cell;
+  foreach (cell, plan->rtable) static_cast<RangeTblEntry *>(lfirst(cell))->perminfoindex = 0;
+#endif
+}
+
+inline PlannedStmt *compat_plan_query(Query *query) {
+#if PG_VERSION_NUM >= 190000
+  return pg_plan_query(query, "", 0, nullptr, nullptr);
+#else
+  return pg_plan_query(query, "", 0, nullptr);
+#endif
+}
+
+// Runs a query that the executor has started, for at most so many rows.
+inline void compat_run(QueryDesc *query, uint64 rows) {
+#if PG_VERSION_NUM >= 180000
+  ExecutorRun(query, ForwardScanDirection, rows);
+#else
+  ExecutorRun(query, ForwardScanDirection, rows, true);
+#endif
+}
+
 // The column of pg_database that names the locale if the provider is not libc.
 #if PG_VERSION_NUM >= 170000
 inline constexpr AttrNumber kDatabaseLocaleAttribute = Anum_pg_database_datlocale;

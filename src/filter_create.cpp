@@ -68,7 +68,7 @@ Oid create_table(const char *name) {
 float8 load_source(Relation relation, const char *source, SourceRows rows, Oid caller, int32 chunks,
                    Normalization normalization) {
   SourceSpool *spool = open_spool(normalization, chunks, false);
-  read_source(source, caller, rows, RelationGetRelationName(relation), spool);
+  read_source(source, caller, rows, chunks, RelationGetRelationName(relation), spool);
   const float8 items = write_spooled_rows(relation, spool, chunks);
   close_spool(spool);
   return items;
@@ -118,7 +118,7 @@ PGDLLEXPORT Datum bloom_create(PG_FUNCTION_ARGS) {
   // table is made.
   SPI_connect();
   SourceRows rows = SourceRows::kNames;
-  if (source != nullptr) rows = require_source(source, caller);
+  if (source != nullptr) rows = require_source(source, caller).rows;
   const Oid relid = create_table(name);
   // Rows first, then the primary key, then the guards. An index that is built once costs less than
   // an entry per row. The guards make the table a filter, and nobody sees it before the commit.

@@ -86,8 +86,10 @@ void take_rebuild_lock(const Rebuild &rebuild) {
 // an error if another rebuild of the filter runs. Commits twice.
 void inspect_filter(Rebuild *rebuild) {
   require_owner(rebuild->relid);
-  if (rebuild->source != nullptr)
-    rebuild->source_rows = require_source(rebuild->source, rebuild->caller);
+  if (rebuild->source != nullptr) {
+    rebuild->form = require_source(rebuild->source, rebuild->caller);
+    reach_servers(rebuild->source);
+  }
   // The plan of the source has locked its tables. DDL on them must not wait for the rebuild.
   next_transaction();
   const OpenFilter filter = open_to_replace(rebuild->relid, AccessShareLock);
@@ -145,8 +147,8 @@ void open_journal(Rebuild *rebuild) {
 // longer. Everything that was added meanwhile is spooled with it.
 void read_names(Rebuild *rebuild) {
   belongings.spool = open_spool(rebuild->old.normalization, rebuild->chunks, true);
-  rebuild->rows = read_source(rebuild->source, rebuild->caller, rebuild->source_rows, rebuild->name,
-                              belongings.spool);
+  rebuild->rows = read_source(rebuild->source, rebuild->caller, rebuild->form.rows, rebuild->chunks,
+                              rebuild->name, belongings.spool);
   read_journal(rebuild->relid, belongings.journal, &rebuild->journal_read,
                [](const Digest &digest) { spool_digest(belongings.spool, digest); });
   if (rebuild->chunks == 0) size_by_items(rebuild, spooled_names(belongings.spool));
@@ -291,6 +293,7 @@ void rebuild_filter(Rebuild *rebuild, int64 grace_milliseconds) {
   wait_for_last_commit();
   ereport(NOTICE, (errmsg("Bloom filter \"%s\" holds about %.0f items in %d chunks", rebuild->name,
                           items, rebuild->chunks)));
+  warn_if_nearly_full(*rebuild, items);
   if (rebuild->source != nullptr) notice_ascii_only(rebuild->old.normalization, rebuild->name);
   SPI_finish();
 }

@@ -79,14 +79,28 @@ void decide_size(Rebuild *rebuild) {
   } else if (rebuild->capacity == 0) {
     // Names are counted while they are read. The names in values cannot be counted, so the old bits
     // have to say how many there are. Values also have a number of chunks already, which their
-    // builder chose.
-    if (rebuild->source_rows == SourceRows::kValues) size_by_items(rebuild, rebuild->old_items);
+    // builder chose. The same for a source that is told the number of chunks: it has to be known
+    // before the first row.
+    if (rebuild->form.rows == SourceRows::kValues || rebuild->form.takes_chunks)
+      size_by_items(rebuild, rebuild->old_items);
   } else {
     rebuild->chunks = keeps_rate && rebuild->capacity == old.capacity
                           ? old.chunks
                           : table_chunks(rebuild->capacity, rebuild->fp_rate);
     require_reasonable_size(*rebuild);
   }
+}
+
+void warn_if_nearly_full(const Rebuild &rebuild, float8 items) {
+  if (!rebuild.form.takes_chunks || rebuild.capacity == 0) return;
+  if (items <= kNearlyFull * rebuild.capacity) return;
+  ereport(WARNING,
+          (errmsg("Bloom filter \"%s\" holds about %.0f items, more than %.0f %% of its capacity "
+                  "of %.0f",
+                  rebuild.name, items, 100 * kNearlyFull, rebuild.capacity),
+           errdetail("The source uses $1, so the number of chunks was decided before it was read."),
+           errhint("Call bloom_rebuild again, without a capacity.  It makes room for twice as many "
+                   "items.")));
 }
 
 }  // namespace bloomfilter

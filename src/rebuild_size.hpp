@@ -14,7 +14,7 @@ struct Rebuild {
   Oid relid;
   Oid caller;          // the SQL function
   const char *source;  // null: bloom_grow, from the filter itself
-  SourceRows source_rows;
+  SourceForm form;
   float8 capacity;  // 0: as it is
   float8 fp_rate;   // 0: as it is
   float8 min_share;
@@ -36,6 +36,11 @@ void decide_size(Rebuild *rebuild);
 // twice as many, and a notice says so. It never gets fewer chunks than it has, unless another rate
 // was asked for.
 void size_by_items(Rebuild *rebuild, float8 items);
+
+// Warns if the new filter, which holds about `items`, is nearly full, and its size was decided for
+// a source that is told the number of chunks. With any other source of names the size would have
+// followed from what was read.
+void warn_if_nearly_full(const Rebuild &rebuild, float8 items);
 
 }  // namespace bloomfilter
 

@@ -7,6 +7,7 @@
 #include "arguments.hpp"
 #include "item_key.hpp"
 #include "source_query.hpp"
+#include "source_snapshots.hpp"
 #include "text_cast.hpp"
 #include "value.hpp"
 
@@ -102,17 +103,61 @@ bool receive_row(TupleTableSlot *slot, DestReceiver *receiver) {
 // The executor requires these two calls. The receiver has nothing to free.
 void end_rows(DestReceiver *) {}
 
-// Plans the source, which may run in parallel. Raises 22023 unless it is one query that yields
-// rows. Inside an SPI connection.
-SPIPlanPtr prepare_source(const char *source) {
-  SPIPlanPtr plan = SPI_prepare_cursor(source, 0, nullptr, CURSOR_OPT_PARALLEL_OK);
+// Makes the node of $1, an int, and tells `uses_chunks` of it. Raises 42P02 for every other
+// parameter.
+Node *chunks_parameter(ParseState *state, ParamRef *reference) {
+  if (reference->number != 1)
+    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_PARAMETER),
+                    errmsg("source has no parameter $%d", reference->number),
+                    errhint("The only one is $1, the number of chunks that the filter gets."),
+                    parser_errposition(state, reference->location)));
+  *static_cast<bool *>(state->p_ref_hook_state) = true;
+  auto *parameter = makeNode(Param);
+  parameter->paramkind = PARAM_EXTERN;
+  parameter->paramid = 1;
+  parameter->paramtype = INT4OID;
+  parameter->paramtypmod = -1;
+  parameter->location = reference->location;
+  return reinterpret_cast<Node *>(parameter);
+}
+
+// Lets the parser ask for parameters here.
+void set_up_parser(ParseState *state, void *uses_chunks) {
+  state->p_ref_hook_state = uses_chunks;
+  state->p_paramref_hook = chunks_parameter;
+}
+
+// Names the type of $1 in the context of an error: it may be what an operator or function does not
+// take.
+void add_parameter_context(void *uses_chunks) {
+  if (*static_cast<const bool *>(uses_chunks))
+    errcontext("$1 in the source is the number of chunks, of type integer");
+}
+
+// Parses the source, which may run in parallel, and sets *uses_chunks if it uses $1. The plan keeps
+// that pointer. Raises 22023 unless it is one query that yields rows. Inside an SPI connection.
+SPIPlanPtr prepare_source(const char *source, bool *uses_chunks) {
+  *uses_chunks = false;
+  ErrorContextCallback context = {error_context_stack, add_parameter_context, uses_chunks};
+  error_context_stack = &context;
+  // A generic plan, so that the plan whose servers are opened is the one that runs.
+  SPIPlanPtr plan = SPI_prepare_params(source, set_up_parser, uses_chunks,
+                                       CURSOR_OPT_PARALLEL_OK | CURSOR_OPT_GENERIC_PLAN);
+  error_context_stack = context.previous;
   if (plan == nullptr)
-    elog(ERROR, "SPI_prepare_cursor failed: %s", SPI_result_code_string(SPI_result));
+    elog(ERROR, "SPI_prepare_params failed: %s", SPI_result_code_string(SPI_result));
   if (!SPI_is_cursor_plan(plan))
     ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                     errmsg("source must be one query that returns rows"),
                     errdetail("The source is: %s", source)));
   return plan;
+}
+
+// The value of $1 for a run.
+ParamListInfo parameters_of(int32 chunks) {
+  ParamListInfo parameters = makeParamList(1);
+  parameters->params[0] = {Int32GetDatum(chunks), false, PARAM_FLAG_CONST, INT4OID};
+  return parameters;
 }
 
 // The one statement of a plan. SPI_is_cursor_plan has checked that it is the only one.
@@ -140,24 +185,39 @@ void add_error_context(void *filter) {
   errcontext("source of Bloom filter \"%s\"", static_cast<const char *>(filter));
 }
 
+// Takes the snapshots of all remote servers that the plan reads.
+void open_servers(SPIPlanPtr plan, const char *source, ParamListInfo parameters) {
+  PushActiveSnapshot(GetTransactionSnapshot());
+  CachedPlan *cached = SPI_plan_get_cached_plan(plan);
+  if (cached == nullptr) elog(ERROR, "source has no plan");
+  open_remote_snapshots(linitial_node(PlannedStmt, cached->stmt_list), source, parameters);
+  ReleaseCachedPlan(cached, nullptr);
+  PopActiveSnapshot();
+}
+
 // Runs the source to its end. Row-level security raises an error here and does not filter: names in
 // hidden rows would be missing from the filter. After an error, the abort of the transaction
 // restores the settings and XactReadOnly.
-void run_source(const char *source, Receiver *receiver) {
+void run_source(const char *source, int32 chunks, Receiver *receiver) {
   ErrorContextCallback context = {error_context_stack, add_error_context,
                                   const_cast<char *>(receiver->filter)};
   error_context_stack = &context;
   const int nesting = NewGUCNestLevel();
   set_config_option("row_security", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0,
                     false);
-  SPIPlanPtr plan = prepare_source(source);
+  bool uses_chunks;
+  SPIPlanPtr plan = prepare_source(source, &uses_chunks);
   require_reading(plan_source_of(plan));
+  Assert(chunks > 0 || !uses_chunks);
   // Functions that the source calls cannot write now. The variable, and not the setting
   // transaction_read_only: PostgreSQL 16 and later do not save and restore that setting.
   const bool read_only = XactReadOnly;
   XactReadOnly = true;
   SPIExecuteOptions options{};
   options.dest = &receiver->receiver;
+  options.params = uses_chunks ? parameters_of(chunks) : nullptr;
+  // The snapshot of this server comes last: SPI takes it when it runs the plan.
+  open_servers(plan, source, options.params);
   // No limit of rows: with a limit, SPI does not run a plan in parallel.
   const int result = SPI_execute_plan_extended(plan, &options);
   if (result < 0) elog(ERROR, "SPI_execute_plan failed: %s", SPI_result_code_string(result));
@@ -169,21 +229,29 @@ void run_source(const char *source, Receiver *receiver) {
 
 }  // namespace
 
-SourceRows require_source(const char *source, Oid caller) {
+SourceForm require_source(const char *source, Oid caller) {
   // A single word is the name of a table, given in place of a query.
   if (std::strpbrk(source, " \t\r\n(") == nullptr)
     ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                     errmsg("source must be a query, not \"%s\"", source),
                     errhint("For example: select username from users")));
-  SPIPlanPtr plan = prepare_source(source);
+  bool uses_chunks;
+  SPIPlanPtr plan = prepare_source(source, &uses_chunks);
   const CachedPlanSource *plan_source = plan_source_of(plan);
   require_reading(plan_source);
   const Column column = column_of(plan_source->resultDesc, value_type_of(caller));
   SPI_freeplan(plan);
-  return column.rows;
+  return {column.rows, uses_chunks};
 }
 
-int64 read_source(const char *source, Oid caller, SourceRows rows, const char *filter,
+void reach_servers(const char *source) {
+  bool uses_chunks;
+  SPIPlanPtr plan = prepare_source(source, &uses_chunks);
+  open_servers(plan, source, uses_chunks ? parameters_of(kMinTableChunks) : nullptr);
+  SPI_freeplan(plan);
+}
+
+int64 read_source(const char *source, Oid caller, SourceRows rows, int32 chunks, const char *filter,
                   SourceSpool *spool) {
   Receiver receiver{};
   receiver.receiver.receiveSlot = receive_row;
@@ -196,7 +264,7 @@ int64 read_source(const char *source, Oid caller, SourceRows rows, const char *f
   receiver.value_type = value_type_of(caller);
   receiver.row_context =
       AllocSetContextCreate(CurrentMemoryContext, "bloomfilter row", ALLOCSET_SMALL_SIZES);
-  run_source(source, &receiver);
+  run_source(source, chunks, &receiver);
   MemoryContextDelete(receiver.row_context);
   return receiver.rows;
 }
