@@ -4,6 +4,7 @@ package Shards;
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
 use Test::More;
 
 # Starts the servers and makes the tables, without rows and without a filter. Options: servers (of
@@ -17,11 +18,11 @@ sub new
 		servers => [],
 		filter => PostgreSQL::Test::Cluster->new('filter')
 	}, $class;
-	start($self->{filter}, $options{filter} // {}, $options{filter_conf} // '');
+	start_server($self->{filter}, $options{filter} // {}, $options{filter_conf} // '');
 	for my $i (0 .. ($options{servers} // 2) - 1)
 	{
 		push @{ $self->{servers} }, PostgreSQL::Test::Cluster->new("shards_$i");
-		start($self->{servers}[$i], {}, '');
+		start_server($self->{servers}[$i], {}, '');
 	}
 	$self->{filter}->safe_psql('postgres', q{
 create extension bloomfilter;
@@ -33,7 +34,8 @@ create table usernames (key text not null, user_id bigint not null) partition by
 	return $self;
 }
 
-sub start
+# Makes a server and starts it. $conf is added to its postgresql.conf.
+sub start_server
 {
 	my ($node, $options, $conf) = @_;
 	$node->init(extra => [ '--encoding=UTF8', '--locale=C' ], %$options);
@@ -60,12 +62,64 @@ create table usernames (key text primary key, user_id bigint not null);
 	$self->{filter}->safe_psql('postgres', qq{
 create server shard_$i foreign data wrapper postgres_fdw options (
 	host '$host', port '$port', dbname 'shard_$i', connect_timeout '2', fetch_size '1000',
-	async_capable 'true', extensions 'bloomfilter');
+	batch_size '1000', async_capable 'true', extensions 'bloomfilter');
 create user mapping for current_user server shard_$i;
 create foreign table users_$i partition of users
 	for values with (modulus $count, remainder $i) server shard_$i options (table_name 'users');
 create foreign table usernames_$i partition of usernames
 	for values with (modulus $count, remainder $i) server shard_$i options (table_name 'usernames');
+});
+	return;
+}
+
+# Makes users User1, User2 and so on, a filter of them, and the exact answer. Ghost has bits and no
+# user: a check answers maybe, and the shards know better.
+sub load
+{
+	my ($self, $names) = @_;
+	$self->value(qq{
+insert into users select i, 'User' || i from generate_series(1, $names) i;
+insert into usernames select lower(username), id from users;
+select bloom_create('username_filter', 1e5, source => 'select username from users');
+select bloom_add('username_filter', 'Ghost');
+create function is_taken(name text) returns boolean language plpgsql stable strict as \$\$
+declare
+	key text := lower(name);
+begin
+	if bloom_might_contain('username_filter', name) = false then
+		return false;
+	end if;
+	return exists (select 1 from users where lower(username) = key);
+end \$\$;
+});
+	return;
+}
+
+# Makes a filter of each shard's users, and the exact answer from these filters.
+sub load_filter_a_shard
+{
+	my ($self) = @_;
+	$self->value(q{
+select bloom_create(format('users_%s_filter', shard), 1e5, 0.0001,
+	source => format('select username from users_%s', shard))
+from generate_series(0, 3) shard;
+-- With a filter a shard, only the shards whose filter answers maybe are asked.
+create function is_taken_by_shard(name text) returns boolean language plpgsql stable strict as $$
+declare
+	key text := lower(name);
+	found_it boolean;
+begin
+	for shard in 0 .. 3 loop
+		if bloom_might_contain(format('users_%s_filter', shard)::regclass, name) then
+			execute format('select exists (select 1 from users_%s where lower(username) = $1)', shard)
+				into found_it using key;
+			if found_it then
+				return true;
+			end if;
+		end if;
+	end loop;
+	return false;
+end $$;
 });
 	return;
 }
@@ -84,13 +138,14 @@ sub value
 	return $self->{filter}->safe_psql('postgres', $sql);
 }
 
-# What a statement returns on one shard, and on each of them.
+# What a statement returns on one shard.
 sub on_shard
 {
 	my ($self, $i, $sql) = @_;
 	return $self->server_of($i)->safe_psql("shard_$i", $sql);
 }
 
+# The same for each shard: a list.
 sub on_shards
 {
 	my ($self, $sql) = @_;
@@ -105,6 +160,31 @@ sub denied
 	$table //= 'users';
 	return $self->value(
 		"select count(*) from $table where bloom_might_contain('$filter', username) = false");
+}
+
+# How many names are there more than once.
+sub doubles
+{
+	my ($self) = @_;
+	return $self->value(q{
+select count(*) from (select from users group by lower(username) having count(*) > 1) names});
+}
+
+my $scripts = 0;
+
+# Runs a script with pgbench on the filter server, without waiting for its end. In it, :n starts at
+# 0 in each client and keeps its value from one transaction to the next.
+sub start_clients
+{
+	my ($self, $clients, $transactions, $script, @options) = @_;
+	my $file = PostgreSQL::Test::Utils::tempdir() . '/script' . $scripts++;
+	append_to_file($file, $script);
+	my $run = { out => '', err => '' };
+	$run->{handle} = IPC::Run::start(
+		[ 'pgbench', '-n', '-c', $clients, '-j', 2, '-t', $transactions, '-D', 'n=0', @options,
+			'-f', $file, $self->{filter}->connstr('postgres') ],
+		'>', \$run->{out}, '2>', \$run->{err});
+	return $run;
 }
 
 # The error of a statement on the filter server, with its SQLSTATE. It is a failure if there is none.

@@ -1,5 +1,5 @@
 # Users on four shards behind one filter: the exact answer, names that are unique over all shards,
-# what happens when a server is down, and users that move to another shard.
+# and users that move to another shard.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -7,38 +7,22 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use FindBin;
 use lib "$FindBin::RealBin/..";
-use Crash;
 use Shards;
 
+my $names = 10_000;
 my $shards = Shards->new;
 my $filter = $shards->{filter};
-my $names = 10_000;
+$shards->load($names);
 
 sub value { return $shards->value($_[0]) }
 sub sum { my $sum = 0; $sum += $_ for @_; return $sum }
 
-$shards->value(qq{
-insert into users select i, 'User' || i from generate_series(1, $names) i;
-insert into usernames select lower(username), id from users;
-select bloom_create('username_filter', 1e5, source => 'select username from users');
--- Bits without a user: a check answers maybe, and the shards know better.
-select bloom_add('username_filter', 'Ghost');
-});
 is_deeply([ grep { $_ < 2000 } $shards->on_shards('select count(*) from users') ], [],
 	'every shard has its part of the users');
 
 # ---- The exact answer
 
 value(q{
-create function is_taken(name text) returns boolean language plpgsql stable strict as $$
-declare
-	key text := lower(name);
-begin
-	if bloom_might_contain('username_filter', name) = false then
-		return false;
-	end if;
-	return exists (select 1 from users where lower(username) = key);
-end $$;
 -- The same, but for the condition, which cannot be sent to a shard.
 create function is_taken_slow(name text) returns boolean language plpgsql stable strict as $$
 begin
@@ -183,33 +167,16 @@ begin
 end $$;
 });
 
-# Runs a script with pgbench on the filter server, and returns the run.
-my $scripts = 0;
-my %client_errors;
-sub start_clients
-{
-	my ($clients, $transactions, $script, @options) = @_;
-	my $file = PostgreSQL::Test::Utils::tempdir() . '/script' . $scripts++;
-	append_to_file($file, $script);
-	my $run = { out => '', err => '' };
-	$run->{handle} = IPC::Run::start(
-		[ 'pgbench', '-n', '-c', $clients, '-j', 2, '-t', $transactions, '-D', 'n=0', @options,
-			'-f', $file, $filter->connstr('postgres') ],
-		'>', \$run->{out}, '2>', \$run->{err});
-	return $run;
-}
-
 # Has four clients sign up for the same names, one in each round.
 sub race
 {
 	my ($rounds, $script) = @_;
 	value('alter sequence arrivals restart');
-	my $run = start_clients(4, $rounds, '\set n :n + 1' . "\nselect meet(:n, 4);\n$script");
+	my $run = $shards->start_clients(4, $rounds, '\set n :n + 1' . "\nselect meet(:n, 4);\n$script");
 	ok($run->{handle}->finish, "$rounds rounds of four clients") or diag($run->{err});
 	return;
 }
 
-my $double = q{select count(*) from (select from users group by lower(username) having count(*) > 1) names};
 # Half of the clients write the name in another case.
 my $name = q{case :client_id % 2 when 0 then 'race' else 'Race' end || :n};
 race(1000, qq{
@@ -219,7 +186,7 @@ select take_name($name, 1000000 + :n * 10 + :client_id) as won \\gset
 insert into users values (1000000 + :n * 10 + :client_id, $name);
 \\endif
 });
-is(value($double), '0', 'no name is there twice');
+is($shards->doubles, '0', 'no name is there twice');
 is(value(q{select count(*), count(distinct lower(username)) from users where username ilike 'race%'}),
 	'1000|1000', 'each has one winner');
 is(value(q{select count(*) from usernames join users on key = lower(username) and user_id = id
@@ -236,7 +203,7 @@ select not exists (select 1 from users where lower(username) = 'look' || :n) as 
 insert into users values (2000000 + :n * 10 + :client_id, 'look' || :n);
 \endif
 });
-cmp_ok(value($double), '>', 0, 'to look and then insert gives double names');
+cmp_ok($shards->doubles, '>', 0, 'to look and then insert gives double names');
 value(q{delete from users where id >= 2000000});
 
 # "On conflict do nothing" is not what it is on one server: postgres_fdw asks under repeatable read.
@@ -254,265 +221,9 @@ like($shards->error_of(q{insert into usernames values ('conflict', 3000002)}),
 	qr/ERROR:  23505: duplicate key/, 'a plain insert fails with 23505');
 value(q{delete from usernames where key = 'conflict'});
 
-# ---- A crash amid sign-ups
-
-my $base = 4_000_000;
-# A sign-up in the right order, each step a transaction of its own.
-sub sign_ups
-{
-	my ($round, $each) = @_;
-	my $from = $base + $round * 100_000;
-	return start_clients(8, $each, qq{
-\\set n :n + 1
-\\set id $from + :client_id * 10000 + :n
-select bloom_add('username_filter', 'Crash' || :id);
-insert into usernames values ('crash' || :id, :id);
-insert into users values (:id, 'Crash' || :id);
-}, '-M', 'prepared');
-}
-
-# Users whose sign-up is complete, counted where they are.
-sub signed_up
-{
-	return sum($shards->on_shards("select count(*) from users where id >= $base"));
-}
-
-# Waits until the shards are done with what the dead server has asked of them.
-sub shards_are_idle
-{
-	for my $server (@{ $shards->{servers} })
-	{
-		$server->poll_query_until('postgres',
-			q{select count(*) = 0 from pg_stat_activity where application_name = 'postgres_fdw'})
-		  or die 'the shards are still asked';
-	}
-	return;
-}
-
-my @crashes = (\&kill_server, sub { $_[0]->stop('immediate') });
-my $round = 0;
-while ((my $done = signed_up()) < 10_000)
-{
-	my $run = sign_ups($round, int((10_000 - $done + 7) / 8));
-	my $crash = $crashes[ $round++ ];
-	if ($crash)
-	{
-		my $timeout = IPC::Run::timer($PostgreSQL::Test::Utils::timeout_default);
-		$timeout->start;
-		while (signed_up() < $done + 3000 && !$timeout->is_expired) { $run->{handle}->pump_nb }
-		$crash->($filter);
-		ok(!$run->{handle}->finish, 'the filter server crashes among the sign-ups');
-		shards_are_idle();
-		$filter->start;
-	}
-	else
-	{
-		ok($run->{handle}->finish, 'the other sign-ups of 10,000') or diag($run->{err});
-	}
-	is($shards->denied, '0', 'no user is denied whose insert was reached');
-}
-cmp_ok($round, '>', 2, 'it crashed twice');
-is(value($double), '0', 'no name is there twice');
-my $unfinished = value(qq{select count(*) from usernames where user_id >= $base
-	and not exists (select 1 from users where id = user_id)});
-cmp_ok($unfinished, '<=', 16, "keys without a user: $unfinished, at most one of each client");
-
-# The orders, with a crash between their steps.
-value(q{select bloom_add('username_filter', 'Right order')});
-kill_server($filter);
-$filter->start;
-is(value(q{select bloom_might_contain('username_filter', 'right order'), is_taken('right order')}),
-	't|f', 'after the add: bits without a user');
-value(q{insert into users values (5000001, 'Wrong order')});
-kill_server($filter);
-$filter->start;
-is(value(q{select bloom_might_contain('username_filter', 'wrong order')}), 'f',
-	'insert first, and a crash before the add: a taken name is called free');
-is($shards->denied, '1', 'which the audit finds');
-value(q{select bloom_add('username_filter', 'Wrong order')});
-
-# Add and inserts in one transaction: the shards commit first, one after the other. Whichever is
-# second refuses to commit, and what the first has committed stays.
-$shards->on_shard($_, q{
-create function refuse() returns trigger language plpgsql as $$
-begin raise exception 'refused at commit'; end $$;
-create constraint trigger refuse after insert on users deferrable initially deferred
-	for each row when (new.username ~ '^refused') execute function refuse();
-}) for 0, 3;
-my %id_of;
-for my $shard (0, 3)
-{
-	$id_of{$shard} = value(qq{select id from generate_series(5000010, 5001000::bigint) id
-		where satisfies_hash_partition('users'::regclass, 4, $shard, id) limit 1});
-}
-for my $shard (0, 3)
-{
-	my $other = 3 - $shard;
-	like($shards->error_of(qq{begin; select bloom_add_many('username_filter', '{together$shard, refused}');
-insert into users values ($id_of{$shard}, 'together$shard'), ($id_of{$other}, 'refused'); commit}),
-		qr/refused at commit/, 'one of two shards does not commit');
-}
-is($shards->denied, '1', 'add and insert in one transaction: a user is there whom the filter denies');
-value(q{delete from users where username ~ '^together'});
-is($shards->denied, '0', 'nobody else is denied');
-
-# ---- The filter server is down
-
-# The application's check: no answer, an error and null mean maybe.
-sub may_be_taken
-{
-	my ($name) = @_;
-	my ($status, $answer) =
-	  $filter->psql('postgres', "select bloom_might_contain('username_filter', '$name')");
-	return $status != 0 || $answer ne 'f';
-}
-
-# The recipe: after a maybe the application asks the shards itself.
-sub taken_or_free
-{
-	my ($name) = @_;
-	return 'free' unless may_be_taken($name);
-	return (grep { $_ eq 't' } $shards->on_shards(
-		"select exists (select 1 from users where lower(username) = lower('$name'))")) ? 'taken' : 'free';
-}
-
-my @some = qw(User1 user2 USER3 user4 nobody1 nobody2);
-my $expected = 'taken taken taken taken free free';
-is(join(' ', map { taken_or_free($_) } @some), $expected, 'the recipe, while the filter server is up');
-$filter->stop;
-is(join(' ', map { taken_or_free($_) } @some), $expected, 'while it is down, the shards answer');
-my ($status) = $filter->psql('postgres', q{select bloom_add('username_filter', 'too late')});
-isnt($status, 0, 'an add fails, and the sign-up is refused');
-$filter->start;
-
-# ---- A server of shards is down
-
-value(q{
--- The exact answer of a function for a name, or the SQLSTATE of its error.
-create function outcome(taken regproc, name text) returns text language plpgsql as $$
-declare
-	answer boolean;
-begin
-	execute format('select %s($1)', taken) into answer using name;
-	return answer;
-exception when others then
-	return sqlstate;
-end $$;
--- With a filter a shard, only the shards whose filter answers maybe are asked.
-create function is_taken_by_shard(name text) returns boolean language plpgsql stable strict as $$
-declare
-	key text := lower(name);
-	found_it boolean;
-begin
-	for shard in 0 .. 3 loop
-		if bloom_might_contain(format('users_%s_filter', shard)::regclass, name) then
-			execute format('select exists (select 1 from users_%s where lower(username) = $1)', shard)
-				into found_it using key;
-			if found_it then
-				return true;
-			end if;
-		end if;
-	end loop;
-	return false;
-end $$;
-select bloom_create(format('users_%s_filter', shard), 1e5, 0.0001, source => format('select username from users_%s', shard))
-from generate_series(0, 3) shard;
-create table asked as
-select 'user' || i as name, true as taken from generate_series(1, 100) i
-union all
-(select name, false from (select 'nobody' || i as name from generate_series(1, 1000) i) names
-where not bloom_might_contain('username_filter', name)
-	and not exists (select from generate_series(0, 3) shard
-		where bloom_might_contain(format('users_%s_filter', shard)::regclass, name)) limit 99);
-});
-
-# How many names a function gives which answer, in the order of both.
-sub outcomes
-{
-	my ($function) = @_;
-	return value(qq{select taken, outcome('$function', name), count(*) from asked group by 1, 2 order by 1, 2});
-}
-
-is(outcomes('is_taken'), "f|false|99\nt|true|100", 'all servers are up');
-is(outcomes('is_taken_by_shard'), "f|false|99\nt|true|100", 'with a filter a shard too');
-my $open = $filter->background_psql('postgres', on_error_stop => 0);
-is($open->query_safe(q{select is_taken('user17')}), 't', 'a session that is connected to the shards');
-my $here = value(q{select count(*) from asked where taken and exists (
-	select from users where lower(username) = name and (tableoid = 'users_0'::regclass or tableoid = 'users_1'::regclass))});
-my $down = $shards->{servers}[1];
-$down->stop('immediate');
-
-is($open->query(q{select is_taken('nobody')}), 'f', 'an open session: a definite no is answered');
-is($open->query(q{select is_taken('user17')}), '', 'a maybe is not');
-like($open->{stderr}, qr/ERROR:  .*(shard_[23]|server closed|terminat)/s, 'but has an error');
-$open->quit;
-is(value(q{select is_taken('nobody'); select count(*) from postgres_fdw_get_connections()}), "f\n0",
-	'a definite no connects to no shard');
-is(outcomes('is_taken'), "f|false|99\nt|08001|100",
-	'one filter: every definite no is answered, every maybe gets the error, none is free');
-is(outcomes('is_taken_by_shard'), "f|false|99\nt|08001|" . (100 - $here) . "\nt|true|$here",
-	'a filter a shard: the names of the other server are answered too');
-cmp_ok($here, '>', 30, 'which are many');
-like($shards->error_of($with_and), qr/ERROR:  08001: could not connect to server "shard_[23]"/,
-	'one statement with "and" fails for a free name');
-is(value(q{select bloom_add('username_filter', 'While down')}), 't', 'adds work');
-like($shards->error_of(q{insert into usernames select 'down' || i, i from generate_series(1, 20) i}),
-	qr/ERROR:  08001:/, 'sign-ups whose key is on the dead server fail');
-$down->start;
-is(outcomes('is_taken'), "f|false|99\nt|true|100", 'it is up again');
-
-# ---- A shard that is lost during a rebuild, or that returns fewer rows
-
-# The bits, and when they were made.
-sub bits { return value(q{select md5(string_agg(bits::text, '' order by chunk)) from username_filter})
-	  . value(q{select built_at from bloom_info('username_filter')}) }
-
-my $bits = bits();
-my $holder = $filter->background_psql('postgres');
-$holder->query_safe('select pg_advisory_lock(1)');
-my $rebuild = $filter->background_psql('postgres', on_error_stop => 0);
-# The source waits once it has opened its transactions on the shards.
-$rebuild->query_until(qr/sent/, q{\echo sent
-call bloom_rebuild('username_filter', $$select username from users
-	where (select pg_advisory_xact_lock_shared(1)) is not null$$, grace => '0');
-\echo over
-});
-$down->poll_query_until('postgres', q{select count(*) = 2 from pg_stat_activity
-	where application_name = 'postgres_fdw' and state = 'idle in transaction'})
-  or die 'the source does not ask the shards';
-is(value(q{select status from bloom_filters where filter = 'username_filter'::regclass}),
-	'rebuilding: reading the source', 'a rebuild reads the shards');
-value(q{select bloom_add('username_filter', 'While rebuilding')});
-$down->stop('immediate');
-$holder->query_safe('select pg_advisory_unlock(1)');
-$rebuild->query_until(qr/over/, '');
-like($rebuild->{stderr}, qr/ERROR:  /, 'a shard is lost: the rebuild fails');
-$down->start;
-is(value(q{select status from bloom_filters where filter = 'username_filter'::regclass}),
-	'rebuild broken off', 'so says the status');
-is(value(q{select bloom_might_contain_many('username_filter', '{user17, while rebuilding, nobody}')}),
-	'{t,t,f}', 'the old filter serves, with what was added meanwhile');
-is($shards->denied, '0', 'nobody is denied');
-$_->quit for $holder, $rebuild;
-
-my $hide = q{alter table users rename to hidden; create view users as select * from hidden where false};
-my $show = q{drop view users; alter table hidden rename to users};
-$bits = bits();
-$shards->on_shard(2, $hide);
-my $error = $shards->error_of(q{call bloom_rebuild('username_filter', 'select username from users', grace => '0')});
-like($error, qr/ERROR:  55000: /, 'a shard that returns no rows: the rebuild is refused');
-like($error, qr/min_share/, 'by min_share');
-is(bits(), $bits, 'nothing is swapped');
-is($shards->denied, '0', 'nobody is denied');
-# How it is if min_share lets it pass.
-value(q{call bloom_rebuild('username_filter', 'select username from users', grace => '0', min_share => 0.5)});
-$shards->on_shard(2, $show);
-is($shards->denied, $shards->on_shard(2, 'select count(*) from users'),
-	'with a lower min_share the names of that shard are denied');
-value(q{call bloom_rebuild('username_filter', 'select username from users', grace => '0', min_share => 0.5)});
-is($shards->denied, '0', 'the next rebuild has them');
-
 # ---- Users that move, with a filter a shard
+
+$shards->load_filter_a_shard;
 
 # Which filters answer maybe for a name.
 sub maybe
@@ -557,19 +268,21 @@ is(value(q{select is_taken_by_shard('hasty')}), 't', 'until the add');
 
 # ---- Locales
 
-# What lower() makes of a name is the shard's business in lower(username), and the filter server's
-# in the key. They must agree.
+# lower(username) is made by the shard, and the key by the filter server: of names beyond ASCII they
+# make the same only if both databases have the same locale.
 SKIP:
 {
-	my ($failed) = $down->psql('postgres', q{create database "utf-8" template template0 locale 'C.UTF-8'});
+	my $server = $shards->{servers}[0];
+	my ($failed) = $server->psql('postgres',
+		q{create database other_locale template template0 locale 'C.UTF-8'});
 	skip 'no locale C.UTF-8', 1 if $failed;
-	skip 'C.UTF-8 lowers ASCII only', 1
-	  if $down->safe_psql('utf-8', q{select lower(U&'\00dc') = U&'\00dc'}) eq 't';
-	is( $down->safe_psql('utf-8', q{
-create table users as select U&'M\00dcLLER' as username;
-select count(*) from users where lower(username) = lower(U&'M\00dcLLER')})
-		  . $down->safe_psql('utf-8', q{select count(*) from users where lower(username) = lower(U&'M\00dcLLER' collate "C")}),
-		'10', 'a key that was lowered by another locale does not match');
+	my $key = $server->safe_psql('other_locale', q{select lower(U&'M\00dcLLER')});
+	skip 'C.UTF-8 lowers ASCII only', 1 if $key eq value(q{select lower(U&'M\00dcLLER')});
+	$server->safe_psql('other_locale', q{create table users as select U&'M\00dcLLER' as username});
+	is($server->safe_psql('other_locale', qq{
+select count(*) from users where lower(username) = '$key';
+select count(*) from users where lower(username) = '} . value(q{select lower(U&'M\00dcLLER')}) . q{'}),
+		"1\n0", 'a key that was lowered under another locale is not found');
 }
 
 $shards->stop;
