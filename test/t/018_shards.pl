@@ -98,8 +98,12 @@ is($asked->{rows}, 0, 'none of the eight fetches a name');
 $asked = asked_of_shards($generic . q{select is_taken_slow('ghost')});
 is_deeply($asked->{conditions}, [ ('') x 4 ], 'lower(username) = lower(name) is not sent');
 is($asked->{rows}, $names, 'every name of every shard is fetched');
+# PostgreSQL 15 and 16 expect a row to cost little, and take the generic plan for that; later ones
+# only with this option.
+value("alter server shard_$_ options (add fdw_tuple_cost '0.01')") for 0 .. 3;
 $asked = asked_of_shards($many =~ s/is_taken/is_taken_slow/r);
 is($asked->{rows}, 3 * $names, 'from the sixth maybe of a session on');
+value("alter server shard_$_ options (drop fdw_tuple_cost)") for 0 .. 3;
 
 # Other conditions, as a prepared statement has them. Collations: the column's own, which is the
 # default, is sent. Another one on either side is not.

@@ -102,17 +102,22 @@ begin raise exception 'refused at commit'; end $$;
 create constraint trigger refuse after insert on users deferrable initially deferred
 	for each row when (new.username ~ '^refused') execute function refuse();
 }) for 0, 3;
-my %id_of;
-for my $shard (0, 3)
+my $id = 5_000_010;
+
+# An ID that nobody has, and that belongs to a shard.
+sub id_of
 {
-	$id_of{$shard} = value(qq{select id from generate_series(5000010, 5001000::bigint) id
+	my ($shard) = @_;
+	$id = 1 + value(qq{select id from generate_series($id, $id + 1000::bigint) id
 		where satisfies_hash_partition('users'::regclass, 4, $shard, id) limit 1});
+	return $id - 1;
 }
+
 for my $shard (0, 3)
 {
-	my $other = 3 - $shard;
+	my ($user, $refused) = (id_of($shard), id_of(3 - $shard));
 	like($shards->error_of(qq{begin; select bloom_add_many('username_filter', '{together$shard, refused}');
-insert into users values ($id_of{$shard}, 'together$shard'), ($id_of{$other}, 'refused'); commit}),
+insert into users values ($user, 'together$shard'), ($refused, 'refused'); commit}),
 		qr/refused at commit/, 'one of two shards does not commit');
 }
 is($shards->denied, '1', 'add and insert in one transaction: a user is there whom the filter denies');
