@@ -270,6 +270,15 @@ is($shards->denied('users_3_filter', 'users_3'), '1', 'which the audit of the sh
 value(q{select bloom_add('users_3_filter', 'hasty')});
 is(value(q{select is_taken_by_shard('hasty')}), 't', 'until the add');
 
+# An update of the key is no move: the row stays where it is, and is looked for elsewhere.
+($old, $new) = mover('stays');
+value("update users set id = $new where id = $old");
+is($shards->on_shard(0, "select count(*) from users where id = $new"), '1',
+	'a row whose ID is updated stays on its shard');
+is(value("select count(*) from users where id = $new"), '0', 'where nobody finds it by its ID');
+is(value(q{select is_taken_by_shard('stays')}), 't', 'but by its name');
+$shards->on_shard(0, "delete from users where id = $new");
+
 # ---- Locales
 
 # lower(username) is made by the shard, and the key by the filter server: of names beyond ASCII they
