@@ -121,9 +121,9 @@ select bloom_add('username_filter', 'zoe');
 SQL
 
   step "The exact answer: the users table is asked only after a maybe" <<'SQL'
-create function username_taken(name text) returns boolean language plpgsql stable as $$
+create function username_taken(name text) returns boolean language plpgsql stable strict as $$
 declare
-    -- a variable, since postgres_fdw does not send a condition with lower(name) to the shards
+    -- a variable: behind postgres_fdw the shards get this condition, and not one with lower(name)
     key text := lower(name);
 begin
     if bloom_might_contain('username_filter', name) = false then
