@@ -26,11 +26,11 @@ Datum column_of(Relation catalog, HeapTuple row, const char *name, Datum missing
 // distributed schema, or was distributed without a column.
 const char *kind_of(Relation catalog, HeapTuple row) {
   if (DatumGetChar(column_of(catalog, row, "partmethod", CharGetDatum('n'))) != 'n')
-    return "a distributed table";
+    return "a distributed table of Citus";
   if (DatumGetChar(column_of(catalog, row, "repmodel", CharGetDatum('s'))) == 't')
-    return "a reference table";
+    return "a reference table of Citus";
   return DatumGetUInt32(column_of(catalog, row, "colocationid", UInt32GetDatum(0))) != 0
-             ? "a distributed table"
+             ? "a distributed table of Citus"
              : "a local table that Citus manages";
 }
 

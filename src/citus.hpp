@@ -7,8 +7,9 @@
 
 namespace bloomfilter {
 
-// What the table is to Citus: "a distributed table", "a reference table" or "a local table that
-// Citus manages". Null if Citus does not know the table, or is not in this database.
+// What the table is to Citus: "a distributed table of Citus", "a reference table of Citus" or "a
+// local table that Citus manages". Null if Citus does not know the table, or is not in this
+// database.
 const char *citus_kind(Oid relid);
 
 }  // namespace bloomfilter

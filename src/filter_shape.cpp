@@ -194,7 +194,7 @@ Problem citus_problem(Relation relation) {
   const char *command =
       psprintf("select undistribute_table(%s)", quote_literal_cstr(qualified_name(relid)));
   return {ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-          psprintf("To Citus it is %s, whose rows are in shards.", kind),
+          psprintf("It is %s, and its rows are in shards.", kind),
           psprintf("A filter is a plain table on the coordinator.  To make it one again, run: %s",
                    command),
           command};
