@@ -190,7 +190,8 @@ SQL
   SAID=$(sed '1,/^warm$/d' "$LOGS/warm.log" | in_short)
 }
 
-# The results of a session in one line: values, and "Citus" for an error that says what to do.
+# The results of a session in one line: its answers, and "error Citus help" for an error that names
+# Citus and says what to do.
 in_short() {
   sed -nE '/^[tf]$/p; s/^ERROR: .*cannot be used as a Bloom filter$/error/p; s/^ERROR: .*/other &/p;
     s/^DETAIL: .*Citus.*in shards.$/Citus/p; s/^HINT: .*undistribute_table.*/help/p' | tr '\n' ' '
@@ -382,7 +383,7 @@ shard_on_coordinator() {
 # What a rebuild by workers says when the first shard moves from worker 1, which is late, to
 # worker 2, which has answered.
 move_behind() {
-  local shard slow
+  local shard slow reader
   shard=$(sql 0 "select min(shardid) from pg_dist_shard where logicalrelid = 'users'::regclass")
   slow="begin;
     set local citus.enable_ddl_propagation = off;
@@ -400,10 +401,13 @@ move_behind() {
     commit"
   sql 1 "$slow" >/dev/null
   rebuild "select bloom_workers('public.users', 'username', $(chunks))" >"$LOGS/behind.log" &
-  # the other workers need a fraction of a second
-  sleep 3
+  reader=$!
+  until [ "$(sql 1 "select count(*) from pg_stat_activity where query like '%from bloom_local(%'
+      and pid <> pg_backend_pid()")" != 0 ]; do sleep 0.1; done
+  # All workers are asked at once.  The others look up their shards first.
+  sleep 2
   sql 0 "$(move 2 1)" >/dev/null
-  wait "$!" || true
+  wait "$reader" || true
   sql 1 "begin; set local citus.enable_ddl_propagation = off; drop function bloom_local;
     alter function bloom_local_now rename to bloom_local; commit" >/dev/null
   sql 0 "$(move 2 1)" >/dev/null
@@ -431,8 +435,7 @@ moves() {
     done
   done
   say "        $broken of 8 rebuilds failed with an error, as they may"
-  wait "$mover"
-  wait "$signer"
+  wait "$mover" "$signer" || true
   check "six moves, no error" "" "$(grep ERROR "$LOGS/moves.log" || true)"
   check_sql "200 users have signed up" 200 0 "select count(*) from users where username like 'new\_%'"
   check_sql "no user is denied" 0 0 "$AUDIT"
@@ -443,36 +446,43 @@ moves() {
 # milliseconds NODE TEXT: what the SQL takes.
 milliseconds() {
   "${AS_SERVER[@]}" "PGPORT=$((FIRST_PORT + $1))" psql -XAtq -v ON_ERROR_STOP=1 \
-    -c '\timing on' -c "set client_min_messages = error" -c "$2" | sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' | tail -n 1
+    -c '\timing on' -c 'set client_min_messages = error' -c "$2" |
+    sed -n 's/^Time: \([0-9.]* ms\).*/\1/p' | tail -n 1
 }
 
 # received TEXT: what explain says of the data that the coordinator received.
 received() {
-  sql 0 "explain (analyze, timing off, costs off) $1" | sed -n 's/.*Tuple data received from nodes: //p' | head -n 1
+  sql 0 "explain (analyze, timing off, costs off) $1" |
+    sed -n 's/.*Tuple data received from nodes: //p' | head -n 1
 }
+
+# figure NAME VALUE: one line.
+figure() { printf '%-45s %s\n' "$1" "$2"; }
 
 # Prints figures; tests nothing.
 figures() {
-  local n
+  local n value check="bloom_might_contain('username_filter', 'nobody')"
   n=$(chunks)
+  value="encode(bloom_agg_chunks(username, $n, ''lower'')::bytea, ''base64'')"
   say
-  say "--- Figures for $NAMES names, a filter of $n chunks ($((n / 1024)) MiB)"
-  say "received for the names:                      $(received 'select username from users')"
-  say "for bloom_agg over them, with its constants: $(received "select bloom_agg(username, 1e6, 0.01, 'lower') from users")"
-  say "for one union a worker:                      $(sql 0 "select pg_size_pretty(sum(length(result)))
+  say "--- Figures for $NAMES names and a filter of $n kB"
+  figure "received for the names" "$(received 'select username from users')"
+  figure "for bloom_agg over them, with its constants" \
+    "$(received "select bloom_agg(username, 1e6, 0.01, 'lower') from users")"
+  figure "for one union a worker" "$(sql 0 "select pg_size_pretty(sum(length(result)))
     from run_command_on_workers('select encode(filter::bytea, ''base64'')
       from bloom_local(''users'', ''username'', $n)')")"
-  say "for one value a shard:                       $(sql 0 "select pg_size_pretty(sum(length(result)))
-    from run_command_on_shards('users', 'select encode(bloom_agg_chunks(username, $n, ''lower'')::bytea, ''base64'') from %s')")"
-  say "rebuild by names:                            $(milliseconds 0 "call bloom_rebuild('username_filter',
-    'select username from users', grace => '0')") ms"
-  say "rebuild by one union a worker:               $(milliseconds 0 "call bloom_rebuild('username_filter',
-    'select bloom_workers(''public.users'', ''username'', $n)', grace => '0')") ms"
-  say "200,000 checks on the coordinator:           $(milliseconds 0 "do \$\$ begin for i in 1..200000 loop
-    perform bloom_might_contain('username_filter', 'nobody'); end loop; end \$\$") ms"
-  say "200 checks by run_command_on_coordinator:    $(milliseconds 1 "do \$\$ begin for i in 1..200 loop
-    perform result from run_command_on_coordinator(
-      'select bloom_might_contain(''username_filter'', ''nobody'')'); end loop; end \$\$") ms"
+  figure "for one value a shard" "$(sql 0 "select pg_size_pretty(sum(length(result)))
+    from run_command_on_shards('users', 'select $value from %s')")"
+  figure "rebuild by names" "$(milliseconds 0 "call bloom_rebuild('username_filter',
+    'select username from users', grace => '0')")"
+  figure "rebuild by one union a worker" "$(milliseconds 0 "call bloom_rebuild('username_filter',
+    'select bloom_workers(''public.users'', ''username'', $n)', grace => '0')")"
+  figure "200,000 checks on the coordinator" "$(milliseconds 0 "do \$\$ begin
+    for i in 1..200000 loop perform $check; end loop; end \$\$")"
+  figure "200 checks by run_command_on_coordinator" "$(milliseconds 1 "do \$\$ begin
+    for i in 1..200 loop perform result from run_command_on_coordinator(\$q\$select $check\$q\$);
+    end loop; end \$\$")"
 }
 
 main() {
