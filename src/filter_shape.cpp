@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "citus.hpp"
 #include "filter_command.hpp"
 #include "filter_shape.hpp"
 
@@ -184,6 +185,21 @@ void raise_problem(Relation relation, const Problem &problem) {
   pg_unreachable();
 }
 
+// The triggers and rows of such a table do not say what happened to it, so this is asked before
+// they are looked at. The function of Citus is in pg_catalog.
+Problem citus_problem(Relation relation) {
+  const Oid relid = RelationGetRelid(relation);
+  const char *kind = citus_kind(relid);
+  if (kind == nullptr) return {};
+  const char *command =
+      psprintf("select undistribute_table(%s)", quote_literal_cstr(qualified_name(relid)));
+  return {ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+          psprintf("It is %s, and its rows are in shards.", kind),
+          psprintf("A filter is a plain table on the coordinator.  To make it one again, run: %s",
+                   command),
+          command};
+}
+
 bool is_guard_name(const char *name) {
   return std::strcmp(name, kGuardTrigger) == 0 || std::strcmp(name, kTruncateTrigger) == 0;
 }
@@ -237,7 +253,8 @@ Problem shape_problem(Relation relation, bool guarded, Shape *shape) {
 // The same problems have another errcode here: no filter is in a wrong state, the argument is a
 // wrong table.
 void require_filter_shape(Relation relation, Shape *shape) {
-  Problem problem = shape_problem(relation, false, shape);
+  Problem problem = citus_problem(relation);
+  if (!problem) problem = shape_problem(relation, false, shape);
   if (!problem) return;
   problem.sqlstate = ERRCODE_WRONG_OBJECT_TYPE;
   raise_problem(relation, problem);

@@ -50,6 +50,9 @@ bool is_guard_name(const char *name);
 // a copy of the relation's.
 Problem guard_problem(Relation relation, const TriggerDesc *triggers);
 
+// A problem if Citus keeps the relation's rows in shards.
+Problem citus_problem(Relation relation);
+
 // Why the relation cannot be a filter table. If it can, fills in its shape. `guarded` says whether
 // it already is one.
 Problem shape_problem(Relation relation, bool guarded, Shape *shape);

@@ -46,9 +46,11 @@ Problem chunks_problem(Relation relation, const FilterTable &table) {
                           table.settings.chunks, last));
 }
 
-// Reads everything that does not depend on the table's rows, for open_to_replace as well. Guards
-// come first: a table without them is not a filter, and its shape does not matter.
+// Reads everything that does not depend on the table's rows, for open_to_replace as well. Citus
+// comes first: of a table that it manages, nothing else is where it was. Then guards: a table
+// without them is not a filter, and its shape does not matter.
 Problem read_settings(Relation relation, FilterTable *table) {
+  if (const Problem problem = citus_problem(relation)) return problem;
   const TriggerDesc *triggers = CopyTriggerDesc(relation->trigdesc);
   if (const Problem problem = guard_problem(relation, triggers)) return problem;
   if (const Problem problem = shape_problem(relation, true, &table->rows.shape)) return problem;
