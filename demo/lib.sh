@@ -60,10 +60,10 @@ client() {
   "${AS_SERVER[@]}" psql -X -v ON_ERROR_STOP=1 "$@"
 }
 
-# step TITLE < SQL: the title, then each statement before its output.
+# step TITLE [PSQL_OPTION...] < SQL: the title, then each statement before its output.
 step() {
   say
   say "=== $1"
   say
-  client -a -P pager=off
+  client -a -P pager=off "${@:2}" 2>&1
 }
