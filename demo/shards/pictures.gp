@@ -1,5 +1,5 @@
-# Draws the two pictures. Told by -e: data (a file: share taken, queries of the four ways, checks a
-# second of the four ways), queries and checks (the files to write), shards, names.
+# Draws the two pictures. Told by -e: data (a file: share taken, queries of the five ways, checks a
+# second of the five ways), queries and checks (the files to write), shards, names.
 set terminal svg size 720,420 font 'sans-serif,13' background '#ffffff'
 set xlabel 'names asked that are taken, in %'
 set xrange [0:100]
@@ -24,6 +24,6 @@ set ylabel 'checks a second'
 set logscale y
 set yrange [10:*]
 set key top right
-plot data using 1:6 with linespoints ls 1 title 'no filter', \
-     data using 1:7 with linespoints ls 2 title 'one filter at 1 %', \
-     data using 1:8 with linespoints ls 3 title 'a filter a shard, same memory'
+plot data using 1:7 with linespoints ls 1 title 'no filter', \
+     data using 1:8 with linespoints ls 2 title 'one filter at 1 %', \
+     data using 1:9 with linespoints ls 3 title 'a filter a shard, same memory'

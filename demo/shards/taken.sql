@@ -35,10 +35,21 @@ begin
     return false;
 end $$;
 
--- 4. without a filter, for comparison: the names are sharded by key too, so one shard knows
+-- 4. by key, without a filter: usernames is sharded by the name, so one shard knows
+create function taken_by_key_without_filter(name text) returns boolean language plpgsql stable strict as $$
+declare
+    wanted text := lower(name);
+begin
+    return exists (select 1 from usernames where key = wanted);
+end $$;
+
+-- 5. by key, with one filter: only a maybe asks, and asks one shard
 create function taken_by_key(name text) returns boolean language plpgsql stable strict as $$
 declare
     wanted text := lower(name);
 begin
+    if bloom_might_contain('username_filter', name) = false then
+        return false;
+    end if;
     return exists (select 1 from usernames where key = wanted);
 end $$;
