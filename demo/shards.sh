@@ -257,7 +257,7 @@ SQL
 create table shards (number int primary key, filter regclass not null, users regclass not null);
 SQL
   each_shard <<SQL
-select bloom_create('users_SHARD_filter', $((NAMES * 11 / (SHARDS * 10))), chunks => $chunks,
+select bloom_create('users_SHARD_filter', $((NAMES * 5 / (SHARDS * 4))), chunks => $chunks,
     source => 'select username from users_SHARD');
 insert into shards values (SHARD, 'users_SHARD_filter', 'users_SHARD');
 SQL
