@@ -29,7 +29,7 @@ what it will install, and asks.
   --keep       leave the servers running, and say how to connect and how to stop them
   --installed  take the bloomfilter that is installed, do not build it
 
-It takes four minutes and 1 GB of disk on two cores, and the build one or two minutes more. The
+It takes three to four minutes and 1 GB of disk on two cores, and the build one or two minutes more. The
 PostgreSQL is chosen as by demo/run.sh. Run it as root or as a user with sudo.
 TEXT
 }
@@ -45,7 +45,7 @@ SETTINGS=('fsync = off' 'full_page_writes = off' 'shared_buffers = 64MB' 'max_wa
 COUNTING=("shared_preload_libraries = 'pg_stat_statements'" 'pg_stat_statements.max = 50000')
 # The ways to the exact answer that are compared: functions, and what they are called in the table.
 WAYS=(taken_without_filter taken taken_by_shard taken_by_key_without_filter taken_by_key)
-TITLES=('no filter' 'one filter at 1 %' 'a filter a shard' 'no filter, by key' 'one, by key')
+TITLES=('no filter' 'one filter at 1 %' 'a filter a shard' 'no filter, by key' 'one filter, by key')
 SHARES=(0 5 50 100)
 
 COUNTED=               # what the last counted step has counted
@@ -53,6 +53,7 @@ declare -A QUERIES=()  # shard queries a check, by way and share: "taken 50"
 declare -A RATES=()    # checks a second, likewise
 REACHED=()             # percent of look-ups that reach the database, by share
 ANSWERED=()            # names of 199 that are answered with a server down, by way
+THIRD=                 # what the third way is called in the pictures
 MEASURE=3              # seconds that one of them is measured
 KEPT=0                 # promises that were kept
 BROKEN=0               # and that were not
@@ -248,12 +249,16 @@ analyze_shards() {
 
 # One filter for all, and one a shard.
 make_filters() {
-  local chunks
+  local all chunks
   step "One filter at 1 % for all names" <<SQL
 select bloom_create('username_filter', 1.01 * $NAMES, 0.01, source => 'select username from users');
 SQL
-  chunks=$(value "select greatest(chunks / $SHARDS, 128) from bloom_size(1.01 * $NAMES, 0.01) where storage = 'table'")
-  step "A filter a shard: all together they take as much memory" <<SQL
+  all=$(value "select chunks from bloom_info('username_filter')")
+  chunks=$((all / SHARDS < 128 ? 128 : all / SHARDS))
+  THIRD='a filter a shard'
+  ((chunks * SHARDS * 20 > all * 21)) || THIRD+=', same memory'
+  step "A filter a shard: each has its part of those $all chunks, but none has fewer than 128" <<SQL
+-- a shard that is not here is not asked: its row comes before its first user
 create table shards (number int primary key, filter regclass not null, users regclass not null);
 SQL
   each_shard <<SQL
@@ -297,7 +302,7 @@ select left('ada_lovelace', i) as typed, taken_without_filter(left('ada_lovelace
 from generate_series(1, 12) i;
 SQL
   TYPED_WITHOUT=$COUNTED
-  promise "a query a key and shard" "$TYPED_WITHOUT" "$((12 * SHARDS))"
+  promise "twelve keys on $SHARDS shards" "$TYPED_WITHOUT" "$((12 * SHARDS))"
   counted_step "The same with the filter" <<'SQL'
 select left('ada_lovelace', i) as typed, taken(left('ada_lovelace', i)) as taken
 from generate_series(1, 12) i;
@@ -322,7 +327,7 @@ SQL
   forget_queries
   output=$("${AS_SERVER[@]}" pgbench -n -M prepared -c 2 -j 2 -T "$MEASURE" -D n=0 -f "$script" 2>&1) ||
     { say "$output" >&2; return 1; }
-  queries=$(count_queries)
+  queries=$(count_queries) || return
   checks=$(sed -n 's/^number of transactions actually processed: \([0-9]*\).*/\1/p' <<<"$output")
   QUERIES[$1 $2]=$(ratio "$queries" "$checks" 3)
   RATES[$1 $2]=$(sed -n 's/^tps = \([0-9]*\).*/\1/p' <<<"$output")
@@ -332,12 +337,12 @@ SQL
 table() {
   local way share title
   printf '%8s' taken
-  for title in "${TITLES[@]}"; do printf ' | %17s' "$title"; done
+  for title in "${TITLES[@]}"; do printf ' | %18s' "$title"; done
   printf '\n'
   for share in "${SHARES[@]}"; do
     printf '%6s %%' "$share"
     for way in "${WAYS[@]}"; do
-      printf ' | %17s' "${QUERIES[$way $share]}; ${RATES[$way $share]}"
+      printf ' | %18s' "${QUERIES[$way $share]}; ${RATES[$way $share]}"
     done
     printf '\n'
   done
@@ -458,7 +463,7 @@ lose_a_server() {
     way=${WAYS[index]}
     read -r free taken wrong < <(ask_names "$way")
     ANSWERED[index]=$((free + taken))
-    printf '%-17s  answered: %3s free, %3s taken; errors: %3s\n' "${TITLES[index]}" "$free" "$taken" \
+    printf '%-18s answered: %3s free, %3s taken; errors: %3s\n' "${TITLES[index]}" "$free" "$taken" \
       "$((199 - free - taken - wrong))"
     promise "wrong answers" "$wrong" 0
   done
@@ -524,6 +529,7 @@ select count(*) as users, count(*) filter (where username like 'new\_%') as sign
 from users join shards on shards.users = users.tableoid;
 table audit;
 SQL
+  promise "somebody signed up meanwhile" "$(value 'select signed_up_meanwhile > 0 from audit')" t
   promise "names that a check denied during the rebuild" "$(value 'select count(*) from denied')" 0
   promise "names denied now" "$(value 'select denied + denied_by_its_shards_filter from audit')" 0
 }
@@ -546,7 +552,7 @@ figures() {
 draw() {
   has_program gnuplot || { say "No pictures, since gnuplot is missing."; return; }
   gnuplot -e "data='$OUT/shards.dat'; queries='$OUT/shards_queries.svg'; checks='$OUT/shards_checks.svg';
-    shards=$SHARDS; names=$NAMES" "$HERE/pictures.gp"
+    shards=$SHARDS; names=$NAMES; third='$THIRD'" "$HERE/pictures.gp"
 }
 
 # The summary: every figure of the run in one place.
@@ -557,7 +563,7 @@ summary() {
   say "Shard queries a check; checks a second of two clients. \"By key\" asks usernames, where the others ask users"
   cat "$WORK/tmp/table"
   printf '%8s' 'a server'
-  for index in "${!WAYS[@]}"; do printf ' | %17s' "${ANSWERED[index]} of 199"; done
+  for index in "${!WAYS[@]}"; do printf ' | %18s' "${ANSWERED[index]} of 199"; done
   printf '\n%8s\n\n' 'down'
   say "A name of twelve characters, typed: $TYPED_WITHOUT shard queries, with the filter $TYPED_WITH"
   for share in 0 5 50; do
@@ -576,6 +582,7 @@ leave_running() {
     # shellcheck disable=SC2016
     printf ' -s -w -m immediate -D "${pid%%/*}" stop\ndone\nrm -rf --one-file-system %q\nexit\n}\n' "$WORK"
   } >"$stop"
+  say "$KEPT promises kept, $BROKEN broken"
   say "The servers go on. To connect to the filter, and to a shard:"
   say "  $BIN/psql -h $PGHOST -p 5432 -U postgres filter"
   say "  $BIN/psql -h $PGHOST -p $(port_of 0) -U postgres shard_0"
@@ -637,7 +644,7 @@ walk_through() {
 }
 
 main() {
-  local since
+  local since extension
   read_options "$@"
   find_postgres
   # pictures are no reason to fail where there is no apt-get
@@ -649,6 +656,10 @@ main() {
   end_with tidy_up
   make_work /tmp
   get_extension
+  for extension in postgres_fdw pg_stat_statements; do
+    [ -e "$("$PG_CONFIG" --sharedir)/extension/$extension.control" ] ||
+      die "$extension is missing there: install PostgreSQL's contrib modules."
+  done
   say "Starting five servers ..."
   since=$SECONDS
   start_servers

@@ -1,5 +1,6 @@
 # Draws the two pictures. Told by -e: data (a file: share taken, queries of the five ways, checks a
-# second of the five ways), queries and checks (the files to write), shards, names.
+# second of the five ways), queries and checks (the files to write), shards,
+# names, third (the name of the third way).
 set terminal svg size 720,420 font 'sans-serif,13' background '#ffffff'
 set xlabel 'names asked that are taken, in %'
 set xrange [0:100]
@@ -16,7 +17,7 @@ set ylabel 'queries, counted on the shards'
 set yrange [0:shards * 1.35]
 plot data using 1:2 with linespoints ls 1 title 'no filter', \
      data using 1:3 with linespoints ls 2 title 'one filter at 1 %', \
-     data using 1:4 with linespoints ls 3 title 'a filter a shard, same memory'
+     data using 1:4 with linespoints ls 3 title third
 
 set output checks
 set title sprintf('Checks a second, two clients: %d shards, %d names', shards, names)
@@ -26,4 +27,4 @@ set yrange [10:*]
 set key top right
 plot data using 1:7 with linespoints ls 1 title 'no filter', \
      data using 1:8 with linespoints ls 2 title 'one filter at 1 %', \
-     data using 1:9 with linespoints ls 3 title 'a filter a shard, same memory'
+     data using 1:9 with linespoints ls 3 title third
