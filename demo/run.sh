@@ -2,8 +2,8 @@
 # Installs what is missing, builds, and shows the main job of the extension in a throwaway
 # server: a filter that answers which usernames are free. See usage.
 set -euo pipefail
-# shellcheck source=tools/cluster.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../tools/cluster.sh"
+# shellcheck source=demo/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 usage() {
   cat <<'TEXT'
@@ -21,60 +21,13 @@ under /usr/lib/postgresql, else Debian's. Run it as root or as a user with sudo.
 TEXT
 }
 
-YES=0
 BATCH=0
-
-# Names what will be installed, and goes on only with the user's word.
-ask() {
-  local answer postgres=$PG_CONFIG
-  ! is_complete "$PG_CONFIG" ||
-    postgres="$("$PG_CONFIG" --version), in $("$PG_CONFIG" --pkglibdir)"
-  say "This demonstration"
-  if [ ${#PACKAGES[@]} -gt 0 ]; then
-    say "  - installs these packages with apt-get: ${PACKAGES[*]}"
-  fi
-  say "  - builds bloomfilter and installs it into PostgreSQL: $postgres"
-  say "  - runs a server of its own in a temporary folder, and removes both at the end"
-  [ "$YES" = 0 ] || return 0
-  [ -t 0 ] || die "There is no terminal to ask on: start it with -y if that is all right."
-  read -r -p "Go on? [y/N] " answer || answer=
-  case $answer in
-    [yY] | [yY][eE][sS]) ;;
-    *) die "Nothing was done." ;;
-  esac
-}
 
 # An end, for end_with: says what it does, and leaves nothing.
 tidy_up() {
   remove_work
   [ -z "$WORK" ] || say "The server is stopped, and its folder is gone."
   return "$1"
-}
-
-# Installs, builds and starts what the demonstration takes, and says what it is at.
-setup() {
-  if [ ${#PACKAGES[@]} -gt 0 ]; then
-    say "Installing packages, which can take some minutes ..."
-    install_packages
-  fi
-  prepare_source
-  say "Building and installing the extension, which takes a minute or two ..."
-  need_extension
-  say "Starting a server ..."
-  start_cluster demo 'fsync = off' || die "The server does not start."
-}
-
-# A psql on the demonstration's server.
-client() {
-  "${AS_SERVER[@]}" psql -X -v ON_ERROR_STOP=1 "$@"
-}
-
-# step TITLE < SQL: the title, then each statement before its output.
-step() {
-  say
-  say "=== $1"
-  say
-  client -a -P pager=off
 }
 
 # The demonstration.
@@ -195,12 +148,13 @@ main() {
       *) usage >&2; return 2 ;;
     esac
   done
-  choose_postgres
-  need_build_tools
-  ask
+  find_postgres
+  ask "runs a server of its own in a temporary folder, and removes both at the end"
   end_with tidy_up
   make_work /tmp
-  setup
+  get_extension
+  say "Starting a server ..."
+  start_cluster demo 'fsync = off' || die "The server does not start."
   since=$SECONDS
   walk_through
   say "=== Done in $((SECONDS - since)) seconds."

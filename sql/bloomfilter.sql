@@ -308,6 +308,11 @@ as 'MODULE_PATHNAME' language c stable called on null input parallel safe cost 1
 comment on function bloom_might_contain_many(regclass, text[]) is
     'whether a filter might contain each item, in their order; null for null';
 
+create function bloom_might_contain_any(filters regclass[], item text) returns regclass[]
+as 'MODULE_PATHNAME' language c stable called on null input parallel safe cost 100;
+comment on function bloom_might_contain_any(regclass[], text) is
+    'which filters might contain an item, in their order; {}: definitely none of them';
+
 create function bloom_add(filter regclass, item text) returns boolean
 as 'MODULE_PATHNAME' language c volatile called on null input parallel unsafe cost 100;
 comment on function bloom_add(regclass, text) is

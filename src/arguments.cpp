@@ -7,6 +7,18 @@
 #include "arguments.hpp"
 
 namespace bloomfilter {
+namespace {
+
+// Raises 2202E for an array of two dimensions or more: answers to it would lose their order and
+// shape. An empty array has no dimension at all and is accepted.
+void require_one_dimension(const ArrayType *array, const char *name) {
+  if (ARR_NDIM(array) > 1)
+    ereport(ERROR, (errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
+                    errmsg("%s must be a one-dimensional array", name),
+                    errdetail("The array has %d dimensions.", ARR_NDIM(array))));
+}
+
+}  // namespace
 
 // The hint is for the application: any error of a check means that it has to ask the users table.
 void null_filter() {
@@ -20,6 +32,21 @@ void null_filter() {
 Oid filter_argument(FunctionCallInfo fcinfo) {
   if (PG_ARGISNULL(0)) null_filter();
   return PG_GETARG_OID(0);
+}
+
+// An empty array is an error, because its answer would be "in none of them": array(select ...) over
+// a table of filters that has lost its rows would make every name free.
+std::span<const Oid> filters_argument(FunctionCallInfo fcinfo) {
+  if (PG_ARGISNULL(0)) null_filter();
+  ArrayType *array = PG_GETARG_ARRAYTYPE_P(0);
+  require_one_dimension(array, "filters");
+  if (array_contains_nulls(array)) null_filter();
+  if (ARR_NDIM(array) == 0)
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("filters must not be empty"),
+                    errhint("Treat the answer as \"maybe\".  If a query makes the array, see why "
+                            "it found no filter.")));
+  return {reinterpret_cast<const Oid *>(ARR_DATA_PTR(array)),
+          static_cast<size_t>(ARR_DIMS(array)[0])};
 }
 
 void null_argument(const char *name) {
@@ -44,13 +71,8 @@ int32 chunks_argument(FunctionCallInfo fcinfo, int argument) {
   return chunks;
 }
 
-// An array of two dimensions is refused, since the answers to it would lose their order and shape.
-// An empty array has no dimension at all and is accepted.
 int deconstruct_texts(ArrayType *array, Datum **items, bool **nulls) {
-  if (ARR_NDIM(array) > 1)
-    ereport(ERROR, (errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
-                    errmsg("items must be a one-dimensional array"),
-                    errdetail("The array has %d dimensions.", ARR_NDIM(array))));
+  require_one_dimension(array, "items");
   int count;
   deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, items, nulls, &count);
   return count;

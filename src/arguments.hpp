@@ -28,6 +28,11 @@ inline constexpr float8 kMaxUnaskedBytes = 16.0 * 1024 * 1024 * 1024;
 // The filter that argument 0 names. Raises what null_filter raises if it is null.
 Oid filter_argument(FunctionCallInfo fcinfo);
 
+// The filters that an array in argument 0 names, in its order. They may lie in a shared buffer.
+// Raises what null_filter raises if the array or an element is null, 2202E if the array has more
+// than one dimension, and 22023 if it is empty.
+std::span<const Oid> filters_argument(FunctionCallInfo fcinfo);
+
 // Raises 22004, and names the argument.
 [[noreturn]] void null_argument(const char *name);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <optional>
 #include <span>
 
 #include "arguments.hpp"
@@ -195,6 +196,50 @@ bool might_contain(const OpenFilter &filter, std::string_view item) {
   return answer;
 }
 
+// One of the filters of bloom_might_contain_any, where the item is looked up in it, and the answer.
+struct Candidate {
+  OpenFilter filter;
+  Probe probe;
+  bool maybe;
+};
+
+// Opens the filters in the order given, each as bloom_might_contain opens it.
+std::span<Candidate> open_candidates(std::span<const Oid> relids) {
+  const std::span<Candidate> candidates = {
+      static_cast<Candidate *>(palloc(sizeof(Candidate) * relids.size())), relids.size()};
+  for (size_t i = 0; i < relids.size(); ++i)
+    candidates[i].filter = open_filter(relids[i], AccessShareLock, ACL_SELECT);
+  return candidates;
+}
+
+void close_candidates(std::span<const Candidate> candidates) {
+  for (const Candidate &candidate : candidates) close_filter(candidate.filter);
+}
+
+// Sets the answer of each filter. The item is hashed once for each normalization. A row is three
+// waits for memory, so all filters wait together: first for their pages, then for their rows.
+void mark_maybes(std::span<Candidate> candidates, std::string_view item) {
+  std::array<std::optional<Digest>, kLastNormalization + 1> digests;
+  for (Candidate &candidate : candidates) {
+    const OpenFilter &filter = candidate.filter;
+    candidate.maybe = !may_deny(filter, item);
+    if (candidate.maybe) continue;
+    const Normalization normalization = filter.settings().normalization;
+    std::optional<Digest> &digest = digests[static_cast<size_t>(normalization)];
+    if (!digest) digest = hash_item(normalization, item);
+    candidate.probe = probe_of(filter, *digest, 0);
+    fetch_page_ahead(filter.table->rows, candidate.probe.chunk);
+  }
+  for (const Candidate &candidate : candidates)
+    if (!candidate.maybe)
+      fetch_row_ahead(candidate.filter.table->rows, candidate.probe.chunk,
+                      candidate.probe.positions);
+  for (Candidate &candidate : candidates)
+    if (!candidate.maybe)
+      check_in_chunk(candidate.filter, {&candidate.probe, 1},
+                     [&](const Probe &, bool maybe) { candidate.maybe = maybe; });
+}
+
 // Adds `items`, all of one chunk, to its row. Returns how many items set a bit, that is, were
 // definitely new. If all bits are set already, the row is neither locked nor written.
 int64 add_to_chunk(const OpenFilter &filter, std::span<const Probe> items) {
@@ -289,6 +334,28 @@ PGDLLEXPORT Datum bloom_might_contain_many(PG_FUNCTION_ARGS) {
   if (count == 0) PG_RETURN_ARRAYTYPE_P(construct_empty_array(BOOLOID));
   PG_RETURN_ARRAYTYPE_P(construct_md_array(items, nulls, 1, &count, ARR_LBOUND(array), BOOLOID, 1,
                                            true, TYPALIGN_CHAR));
+}
+
+// bloom_might_contain_any(filters regclass[], item text) -> regclass[]: which filters may hold the
+// item, in the order given; {} means definitely none. Null for a null item. Each filter is opened
+// as bloom_might_contain opens it, so that one that is missing or damaged is an error, and one that
+// may not deny is among the answers.
+PG_FUNCTION_INFO_V1(bloom_might_contain_any);
+PGDLLEXPORT Datum bloom_might_contain_any(PG_FUNCTION_ARGS) {
+  const std::span<const Oid> relids = filters_argument(fcinfo);
+  const std::span<Candidate> candidates = open_candidates(relids);
+  if (PG_ARGISNULL(1)) {
+    close_candidates(candidates);
+    PG_RETURN_NULL();
+  }
+  mark_maybes(candidates, text_view(PG_GETARG_TEXT_PP(1)));
+  close_candidates(candidates);
+  auto *answer = static_cast<Datum *>(palloc(sizeof(Datum) * relids.size()));
+  int count = 0;
+  for (size_t i = 0; i < relids.size(); ++i)
+    if (candidates[i].maybe) answer[count++] = ObjectIdGetDatum(relids[i]);
+  PG_RETURN_ARRAYTYPE_P(
+      construct_array(answer, count, REGCLASSOID, sizeof(Oid), true, TYPALIGN_INT));
 }
 
 // bloom_add(filter regclass, item text) -> boolean: true means that the item was definitely new.

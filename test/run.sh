@@ -10,7 +10,8 @@ usage: test/run.sh [--all] [--limit SECONDS]
 
 Checks the code (tools/lint.sh), builds bloomfilter, installs it into PostgreSQL and runs its
 tests: the core's unit tests (CMake, GoogleTest) and fuzzers (libFuzzer, 10 seconds each),
-regression tests (pg_regress), isolation tests and TAP tests.
+regression tests (pg_regress), isolation tests, TAP tests, and the demonstration of the sharded sign-up
+(demo/shards.sh, small).
 
   --all            the long tests and clang-tidy too, the fuzzers for 10 minutes each, the unit tests
                    once more under ASan and UBSan, regression and isolation tests once more in
@@ -25,8 +26,8 @@ root or as a user with sudo; the tests themselves never run as root. Servers run
 folder and listen on a socket there; no other server is touched.
 
 The last line is "N passed, N failed": the lint, what ctest runs (GoogleTest cases, fuzzers),
-regression tests, isolation specs, TAP files and the storm, one each; a step that breaks off counts
-as one failed. The exit code is 0 if something passed and nothing failed.
+regression tests, isolation specs, TAP files, the demonstration and the storm, one each; a step that
+breaks off counts as one failed. The exit code is 0 if something passed and nothing failed.
 TEXT
 }
 
@@ -253,6 +254,7 @@ prepare() {
   need clang-format has_program clang-format
   need cppcheck has_program cppcheck
   need shellcheck has_program shellcheck
+  need gnuplot-nox has_program gnuplot
   [ "$ALL" = 0 ] || need clang-tidy has_program clang-tidy
   if [ ${#PACKAGES[@]} -gt 0 ]; then
     local since=$SECONDS
@@ -278,6 +280,9 @@ server_suites() {
   server_suite regress REGRESS regression.diffs
   server_suite isolation ISOLATION output_iso/regression.diffs
   tap
+  # it fails where a "no" was wrong, a name was given twice, or the shards had other queries than they should
+  script_suite shards 300 env "PG_CONFIG=$PG_CONFIG" bash "$ROOT/demo/shards.sh" -y --installed --shards 4 \
+    --names 20000 --out "$WORK/shards"
   [ "$ALL" = 1 ] || return 0
   LOCALE=(--no-locale)
   server_suite regress_c REGRESS regression.diffs

@@ -367,19 +367,46 @@ need_extension() {
 # ---- Throwaway clusters: superuser postgres, reached through a socket in $WORK and not otherwise.
 # Authentication is "trust": only the server's own user and root may reach the socket.
 
+# init_cluster NAME: a cluster for UTF8 in $WORK/NAME, with PostgreSQL's own settings.
+init_cluster() {
+  run_step "$1.initdb" "${AS_SERVER[@]}" "$BIN/initdb" -D "$WORK/$1" -U postgres -A trust -N \
+    -E UTF8 "${LOCALE[@]}" || { cat "$LOGS/$1.initdb.log" >&2; return 1; }
+}
+
+# configure_cluster NAME PORT SETTING...: sets where its socket is, and the settings given as
+# "name = value".
+configure_cluster() {
+  local data=$WORK/$1 port=$2
+  shift 2
+  printf '%s\n' "listen_addresses = ''" "port = $port" \
+    "unix_socket_directories = '$WORK/socket'" "log_line_prefix = '%m [%p] %q%a '" "$@" \
+    >>"$data/postgresql.conf"
+}
+
+# launch_clusters NAME...: starts these clusters, all at once, and waits for them. The log of each is
+# $LOGS/NAME.server.log.
+launch_clusters() {
+  local name
+  # shellcheck disable=SC2016
+  run_step launch "${AS_SERVER[@]}" bash -c '
+    for name in "${@:4}"; do
+      "$1/pg_ctl" -s -w -t 300 -D "$2/$name" -l "$3/$name.server.log" start &
+      started+=($!)
+    done
+    for pid in "${started[@]}"; do wait "$pid" || failed=1; done
+    exit ${failed:-0}' launch "$BIN" "$WORK" "$LOGS" "$@" && return
+  cat "$LOGS/launch.log" >&2
+  for name; do cat "$LOGS/$name.server.log" >&2 || true; done
+  return 1
+}
+
 # start_cluster NAME SETTING...: a cluster for UTF8 in $WORK/NAME, with the settings given as
-# "name = value", and its log in $LOGS/NAME.server.log. Clients reach it. One at a time.
+# "name = value", and its log in $LOGS/NAME.server.log. Clients reach it. One at a time: several
+# are made with the three functions above, each with a port of its own.
 start_cluster() {
-  local name=$1 data=$WORK/$1 log=$LOGS/$1.server.log
-  shift
-  run_step "$name.initdb" "${AS_SERVER[@]}" "$BIN/initdb" -D "$data" -U postgres -A trust -N \
-    -E UTF8 "${LOCALE[@]}" || { cat "$LOGS/$name.initdb.log" >&2; return 1; }
-  printf '%s\n' "listen_addresses = ''" "port = 5432" "unix_socket_directories = '$WORK/socket'" \
-    "log_line_prefix = '%m [%p] %q%a '" "$@" >>"$data/postgresql.conf"
-  run_step "$name.start" "${AS_SERVER[@]}" "$BIN/pg_ctl" -s -w -t 300 -D "$data" -l "$log" start || {
-    cat "$LOGS/$name.start.log" "$log" >&2 || true
-    return 1
-  }
+  init_cluster "$1" || return
+  configure_cluster "$1" 5432 "${@:2}"
+  launch_clusters "$1" || return
   export PGHOST=$WORK/socket PGPORT=5432 PGUSER=postgres PGDATABASE=postgres
 }
 
