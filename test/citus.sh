@@ -330,7 +330,7 @@ rebuilds() {
   say
   say "--- Rebuild"
   check "by names" "" "$(rebuild 'select username from users')"
-  by_worker="select bloom_workers('public.users', 'username', $(chunks))"
+  by_worker="select bloom_workers('public.users', 'username', \$1)"
   check "by one union a worker" "" "$(rebuild "$by_worker")"
   check_sql "no user is denied" 0 0 "$AUDIT"
   check_sql "both give the same bits" t 0 "select bloom_value('username_filter') =
@@ -339,7 +339,7 @@ rebuilds() {
   before=$(sql 0 "select md5(bloom_value('username_filter')::bytea)")
   sql 0 "set citus.shard_count = 2; create table few (id bigint primary key, username text);
     select create_distributed_table('few', 'id', colocate_with => 'none')" >/dev/null
-  after=$(rebuild "select bloom_workers('public.few', 'username', $(chunks))")
+  after=$(rebuild "select bloom_workers('public.few', 'username', \$1)")
   check_like "a worker without shards stops it" '*no shard of public.few is on this node*' "$after"
   check_like "so does a shard on the coordinator" '*was read on no worker*' "$(shard_on_coordinator)"
   check_like "so does a shard that moves to a worker that has answered" '*was read on no worker*' \
@@ -375,7 +375,7 @@ move() {
 shard_on_coordinator() {
   sql 0 "select citus_set_node_property('$WORK/socket', $FIRST_PORT, 'shouldhaveshards', true)" >/dev/null
   sql 0 "$(move 0 1)" >/dev/null
-  rebuild "select bloom_workers('public.users', 'username', $(chunks))"
+  rebuild "select bloom_workers('public.users', 'username', \$1)"
   sql 0 "$(move 0 1)" >/dev/null
   sql 0 "select citus_set_node_property('$WORK/socket', $FIRST_PORT, 'shouldhaveshards', false)" >/dev/null
 }
@@ -400,7 +400,7 @@ move_behind() {
     end \$\$;
     commit"
   sql 1 "$slow" >/dev/null
-  rebuild "select bloom_workers('public.users', 'username', $(chunks))" >"$LOGS/behind.log" &
+  rebuild "select bloom_workers('public.users', 'username', \$1)" >"$LOGS/behind.log" &
   reader=$!
   until [ "$(sql 1 "select count(*) from pg_stat_activity where query like '%from bloom_local(%'
       and pid <> pg_backend_pid()")" != 0 ]; do sleep 0.1; done
@@ -430,7 +430,7 @@ moves() {
   signer=$!
   for round in 1 2 3 4; do
     for source in 'select username from users' \
-      "select bloom_workers('public.users', 'username', $(chunks))"; do
+      "select bloom_workers('public.users', 'username', \$1)"; do
       [ -z "$(rebuild "$source")" ] || broken=$((broken + 1))
     done
   done
@@ -477,7 +477,7 @@ figures() {
   figure "rebuild by names" "$(milliseconds 0 "call bloom_rebuild('username_filter',
     'select username from users', grace => '0')")"
   figure "rebuild by one union a worker" "$(milliseconds 0 "call bloom_rebuild('username_filter',
-    'select bloom_workers(''public.users'', ''username'', $n)', grace => '0')")"
+    'select bloom_workers(''public.users'', ''username'', \$1)', grace => '0')")"
   figure "200,000 checks on the coordinator" "$(milliseconds 0 "do \$\$ begin
     for i in 1..200000 loop perform $check; end loop; end \$\$")"
   figure "200 checks by run_command_on_coordinator" "$(milliseconds 1 "do \$\$ begin

@@ -11,8 +11,14 @@ begin
     where satisfies_hash_partition('users'::regclass, (select count(*)::int from shards), number, new_id);
     commit;
     -- 2. The shard of the name decides: of several inserts, one wins.
-    insert into usernames (key, id) values (lower(name), new_id) on conflict do nothing;
-    signed_up := found;
+    begin
+        insert into usernames (key, id) values (lower(name), new_id);
+        signed_up := true;
+    exception when unique_violation then
+        -- Not "on conflict do nothing": postgres_fdw runs it under repeatable read, where the loser of
+        -- a race gets a serialization failure.
+        signed_up := false;
+    end;
     commit;
     -- 3. The user. A crash before this leaves a key without a user. The name counts as taken until a
     -- job deletes the key.

@@ -2,7 +2,7 @@
 -- on the workers as well. docs/sharding.md explains them, and test/citus.sh runs them.
 
 -- Whether a name is taken. Only after a "maybe" one shard is asked: the one that decides.
-create function username_taken(name text) returns boolean language plpgsql stable as $$
+create function username_taken(name text) returns boolean language plpgsql stable strict as $$
 declare
     key text := lower(name);
 begin
