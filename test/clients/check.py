@@ -77,6 +77,9 @@ def main(mode, *arguments):
         print("\n".join("%s: %s" % (fact, "right" if right else "WRONG")
                         for fact, right in misuse(*arguments).items()))
         return
+    if mode == "peak":
+        print(Filter.open(*arguments).check("ada").value, *lines("/proc/self/status"), sep="\n")
+        return
     names = [bytes.fromhex(name).decode("utf-8", "surrogatepass") for name in lines(arguments[0])]
     for value in arguments[1:] if mode == "open" else lines(arguments[1]):
         print(answers(MAKERS[mode], names, value))

@@ -9,6 +9,9 @@
 #   hex NAMES LINES         each line is a value in its text form
 #   copy NAMES LINES        each line is a file that COPY wrote, in hex
 #   misuse FILE             what must be an error; the file has the item "ada"
+#   peak FILE               checks "ada" in it, and prints /proc/self/status
+#
+# The C++ reader has no text form, and the last two are not for it.
 #
 # NAMES has a name in each line, the hex of its UTF-8. For each value the program prints a line: a
 # letter for each name (n: no, m: maybe, a: ask the server), or "refused".
@@ -46,6 +49,16 @@ sub version_of
 	return $ran && $output =~ /(\d+)\.(\d+)/ ? $1 * 1000 + $2 : 0;
 }
 
+# Builds the Go program of a folder, from nothing but what is here.
+sub build_go
+{
+	my ($where, $program) = @_;
+	local %ENV = (
+		%ENV, GOCACHE => "$folder/go-cache", GOPATH => "$folder/go", GOFLAGS => '', GOPROXY => 'off',
+		GOTOOLCHAIN => 'local');
+	return run_in($where, qw(go build -o), $program, '.');
+}
+
 # Writes lines to a file, and returns its path.
 sub write_lines
 {
@@ -76,10 +89,7 @@ my $node_js = version_of(qw(node --version));
 $reader{JavaScript} = [ 'node', "$folder/js/check.mjs" ] if $node_js >= 18000;
 if (version_of(qw(go version)) >= 1019)
 {
-	local %ENV = (
-		%ENV, GOCACHE => "$folder/go-cache", GOPATH => "$folder/go", GOFLAGS => '-mod=mod',
-		GOPROXY => 'off', GOTOOLCHAIN => 'local');
-	my ($built, undef, $error) = run_in("$root/test/clients/go", qw(go build -o), "$folder/check-go", '.');
+	my ($built, undef, $error) = build_go("$root/test/clients/go", "$folder/check-go");
 	ok($built, 'the program in Go compiles') or diag($error);
 	$reader{Go} = ["$folder/check-go"] if $built;
 }
@@ -97,6 +107,7 @@ sub ask
 	my %said;
 	for my $language (sort keys %reader)
 	{
+		next if $arguments[0] eq 'hex' && $language eq 'C++';
 		my ($ran, $output, $error) = run_in($folder, @{ $reader{$language} }, @arguments);
 		ok($ran, "$language: $arguments[0]") or diag(substr $error, 0, 2000);
 		$said{$language} = [ split /\n/, $output ];
@@ -346,7 +357,6 @@ my $of_base = $node->safe_psql('postgres', qq{select said_of_bytes('$text')});
 my @texts = ($text, uc($text) =~ s/X/x/r, substr($text, 2), substr($text, 0, -1), "$text ", substr($text, 0, -2) . ' 0',
 	substr($text, 0, -2) . '0g', '\\x', "$text\\x", '\\X' . substr($text, 2), ' ' . $text);
 %said = ask('hex', $few_file, write_lines('texts', @texts));
-delete $said{'C++'};
 compare('text form', \%said, [ (substr $base{none}, 0, 16) x @texts ], [ $of_base, $of_base, ('refused') x (@texts - 2) ], @few);
 
 # A file that COPY wrote, and what is none.
@@ -394,10 +404,6 @@ is_deeply($said{$_}, [ ('a' x @odd) x 2 ], "$_: no text: ask the server") for so
 # A value as large as they get, with more chunks than would fit a product of 53 bits. It is not
 # loaded: 256 MiB would show.
 #
-SKIP:
-{
-	skip 'no /usr/bin/time, so memory is not measured', 1 unless -x '/usr/bin/time';
-}
 my $zeros = "$folder/zeros";
 my $chunks = 2**25 - 1;
 open my $sparse, '>:raw', $zeros or die $!;
@@ -410,6 +416,12 @@ $node->safe_psql('postgres', qq{copy (select (pg_read_binary_file('$zeros')::blo
 my $large_names = write_lines('large.names', map { unpack 'H*', "large $_" } 1 .. 400);
 %said = ask('open', $large_names, "$folder/large");
 is_deeply($said{$_}, [ 'm' x 4 . 'n' x 396 ], "$_: a value of 256 MiB") for sort keys %said;
+for my $language (grep { $_ ne 'C++' && -e '/proc/self/status' } sort keys %reader)
+{
+	my ($ran, $output, $error) = run_in($folder, @{ $reader{$language} }, 'peak', "$folder/large");
+	my ($peak) = $output =~ /^definitely not\b.*^VmHWM:\s+(\d+) kB/ms or diag($error);
+	cmp_ok($peak // 1e9, '<', 128 * 1024, "$language: and it is not loaded");
+}
 unlink $zeros, "$folder/large";
 
 #
@@ -427,5 +439,72 @@ for my $language (grep { $_ ne 'C++' } sort keys %reader)
 	unlike($output, qr/WRONG/, "$language: all as it must be") or diag($output);
 }
 
+#
+# The examples of docs/format.md run, and print what the program in C++ does.
+#
+$node->safe_psql('postgres', qq{copy (select bloom_agg(name, 1e6, 0.001, 'lower')::bytea
+	from (values ('Ada'), ('grace')) users (name)) to '$folder/taken.bin' (format binary)});
+my $page = slurp_file('docs/format.md');
+my ($printed) = $page =~ /^```text\n(ada: .*?)^```/ms;
+my %example = map { $_ => $page =~ /^```$_\n(.*?)^```/ms } qw(python js go);
+my %run = (
+	Python => sub { ('python3', write_lines('example.py', $example{python})) },
+	JavaScript => sub { ('node', write_lines('js/example.mjs', $example{js})) },
+	Go => sub {
+		mkdir "$folder/example" or die $!;
+		write_lines('example/go.mod', slurp_file('test/clients/go/go.mod') =~ s{\.\./\.\./\.\./}{$root/}r);
+		write_lines('example/main.go', $example{go});
+		build_go("$folder/example", "$folder/example-go");
+		return "$folder/example-go";
+	});
+for my $language (grep { $reader{$_} } sort keys %run)
+{
+	my ($ran, $output, $error) = run_in($folder, $run{$language}->());
+	ok($ran, "$language: the example in docs/format.md runs") or diag($error);
+	is($output, $printed, "$language: and prints what the page says");
+}
+
 $node->stop;
+
+#
+# The packages are built, and work. Nothing is uploaded.
+#
+my ($version) = slurp_file('bloomfilter.control') =~ /^default_version = '(.*)'$/m;
+like(slurp_file('clients/python/pyproject.toml'), qr/^version = "\Q$version\E"$/m, 'the version of the wheel');
+like(slurp_file('clients/python/bloomfilter_reader.py'), qr/^__version__ = "\Q$version\E"$/m, 'of the module');
+like(slurp_file('clients/javascript/package.json'), qr/^  "version": "\Q$version\E",$/m, 'of the npm package');
+is(slurp_file("clients/$_/LICENSE"), slurp_file('LICENSE'), "the license of $_") for qw(python javascript go);
+SKIP:
+{
+	skip 'the wheel is not built: python3 has no pip, setuptools 61 and wheel', 3
+	  unless $reader{Python} && (run_in($folder, 'python3', '-c',
+		'import pip, wheel, setuptools; assert int(setuptools.__version__.split(".")[0]) >= 61'))[0];
+	# Building leaves files beside the source.
+	system_or_bail('cp', '-r', 'clients/python', "$folder/python");
+	my ($built, undef, $error) = run_in($folder, qw(python3 -m pip wheel --quiet --no-deps --no-index
+		--no-build-isolation --wheel-dir wheels ./python));
+	ok($built, 'the wheel is built') or diag($error);
+	local $ENV{PYTHONPATH} = "$folder/wheels/bloomfilter_reader-$version-py3-none-any.whl";
+	(my $ran, my $output, $error) = run_in($folder, 'python3', '-c', 'import bloomfilter_reader as r; print(r.__file__)');
+	like($output, qr/\.whl/, 'and holds the module');
+	($ran, $output, $error) = run_in($folder, 'python3', "$folder/example.py");
+	is($output, $printed, 'which works') or diag($error);
+}
+SKIP:
+{
+	skip 'the npm package is not built: there is no npm', 3 unless $reader{JavaScript} && version_of(qw(npm --version));
+	local %ENV = (%ENV, npm_config_cache => "$folder/npm", npm_config_update_notifier => 'false');
+	my ($built, undef, $error) = run_in($folder, qw(npm pack --silent --offline), "$root/clients/javascript");
+	ok($built, 'the npm package is built') or diag($error);
+	mkdir "$folder/packed" or die $!;
+	mkdir "$folder/packed/node_modules" or die $!;
+	my ($ran, $output) = run_in($folder, qw(tar -xvzf), "bloomfilter-reader-$version.tgz", '-C', 'packed');
+	is(join(' ', sort split /\n/, $output), join(' ', map { "package/$_" }
+		qw(LICENSE README.md bloomfilter-reader.d.ts bloomfilter-reader.js package.json)), 'and holds what it should');
+	rename "$folder/packed/package", "$folder/packed/node_modules/bloomfilter-reader" or die $!;
+	write_lines('packed/example.mjs', $example{js});
+	($ran, $output, $error) = run_in($folder, 'node', "$folder/packed/example.mjs");
+	is($output, $printed, 'which works') or diag($error);
+}
+
 done_testing();

@@ -98,6 +98,14 @@ func misuse(path string) {
 
 func main() {
 	mode, rest := os.Args[1], os.Args[2:]
+	if mode == "peak" {
+		taken, err := reader.Open(rest[0])
+		must(err)
+		answer, err := taken.Check("ada")
+		must(err)
+		fmt.Println(answer, strings.Join(lines("/proc/self/status"), "\n"))
+		return
+	}
 	if mode == "misuse" {
 		misuse(rest[0])
 		return
