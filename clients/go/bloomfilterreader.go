@@ -102,8 +102,8 @@ type normalization struct {
 }
 
 // By the number in the header. Values of any other number open too, and every answer is Ask: their
-// keys are the server's. Such a number may come with a mark and a canary of rules that are not known
-// here.
+// keys are the server's. Such a number may come with a mark and a canary of rules that are not
+// known here.
 var normalizations = map[byte]normalization{
 	0: {"none", 0, keyOfNone},
 	1: {"lower", 0, keyOfLower},
@@ -315,9 +315,9 @@ func (f *Filter) ChunkBits() int { return 1 << f.log2ChunkBits }
 // Chunks is the number of chunks.
 func (f *Filter) Chunks() int { return int(f.chunks) }
 
-// Check says what the value tells about an item, a string as the server would get it, in UTF-8. It is
-// Ask if its key depends on the server, or if it is no text that the server could hold (a NUL, bytes
-// that are not UTF-8), and with every error.
+// Check says what the value tells about an item, a string as the server would get it, in UTF-8. It
+// is Ask if its key depends on the server, or if it is no text that the server could hold (a NUL,
+// bytes that are not UTF-8), and with every error.
 func (f *Filter) Check(item string) (Answer, error) {
 	if f.key == nil || strings.IndexByte(item, 0) >= 0 || !utf8.ValidString(item) {
 		return Ask, nil

@@ -84,8 +84,8 @@ function keyOfLower(item) {
 }
 
 // By the number in the header: the name, the last four bytes of the header, and the key. Values of
-// any other number open too, and every answer is ASK: their keys are the server's. Such a number may
-// come with a mark and a canary of rules that are not known here.
+// any other number open too, and every answer is ASK: their keys are the server's. Such a number
+// may come with a mark and a canary of rules that are not known here.
 const NORMALIZATIONS = new Map([
   [0, { name: 'none', mark: 0, key: keyOfNone }],
   [1, { name: 'lower', mark: 0, key: keyOfLower }],
@@ -155,8 +155,8 @@ class File {
     if (this.#fd === null) throw new Error('the filter is closed');
     const bytes = Buffer.allocUnsafe(length);
     const got = readSync(this.#fd, bytes, 0, length, offset);
-    // After the read: what was written before it is seen. Not the time of the last change of status:
-    // renaming another file over this one changes it.
+    // After the read: what was written before it is seen. Not the time of the last change of
+    // status: renaming another file over this one changes it.
     const status = fstatSync(this.#fd, { bigint: true });
     for (const field of ['dev', 'ino', 'size', 'mtimeNs'])
       if (status[field] !== this.#status[field])
@@ -272,8 +272,8 @@ export class Filter {
     this.#firstChunk = start + HEADER_BYTES;
   }
 
-  // What the value says about an item, a string as the server would get it. NO: it is definitely not
-  // in the value. MAYBE: it might be. ASK: only the server knows, since its key depends on the
+  // What the value says about an item, a string as the server would get it. NO: it is definitely
+  // not in the value. MAYBE: it might be. ASK: only the server knows, since its key depends on the
   // server, or it is no text that the server could hold (a NUL, half a surrogate pair). Throws a
   // TypeError for anything else than a string.
   check(item) {
@@ -295,7 +295,8 @@ export class Filter {
     const chunkBytes = this.chunkBits / 8;
     const offset = this.#firstChunk + chunkOf(digest, this.chunks) * chunkBytes;
     const bits = this.#source.read(offset, chunkBytes);
-    if (bits.length !== chunkBytes) throw new FormatError('the value was cut off after it was opened');
+    if (bits.length !== chunkBytes)
+      throw new FormatError('the value was cut off after it was opened');
     let first = 18;
     for (let i = 0; i < this.k; ++i) {
       const nth = i - SLICES_FIRST;

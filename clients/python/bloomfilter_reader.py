@@ -77,7 +77,7 @@ class FileChangedError(OSError):
 # The key of an item as UTF-8 under each normalization, or None where only the server knows it.
 
 def _key_of_none(item: str, canary: int) -> Optional[bytes]:
-    """The item itself.  In an encoding other than UTF8 only ASCII has the bytes that it has here."""
+    """The item itself.  In an encoding other than UTF8 only ASCII has the same bytes as here."""
     if canary != _UTF8_CANARY and not str.isascii(item):
         return None
     return str.encode(item, "utf-8")

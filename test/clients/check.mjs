@@ -1,6 +1,7 @@
 // Asks the JavaScript reader. See ../t/022_clients.pl for the arguments and what is printed.
 import assert from 'node:assert';
-import { closeSync, openSync, readFileSync, renameSync, truncateSync, utimesSync, writeSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, renameSync, truncateSync } from 'node:fs';
+import { utimesSync, writeSync } from 'node:fs';
 import { Answer, FileChangedError, Filter, FormatError } from 'bloomfilter-reader';
 
 const LETTERS = { [Answer.NO]: 'n', [Answer.MAYBE]: 'm', [Answer.ASK]: 'a' };

@@ -400,6 +400,12 @@ my @odd = ('00', '61646100', '0061', 'eda080', '616461edb080', 'eda080eda080');
 delete $said{'C++'};
 is_deeply($said{$_}, [ ('a' x @odd) x 2 ], "$_: no text: ask the server") for sort keys %said;
 
+# A normalization of a later version, with whatever it may have in its last four bytes.
+my $later = pack('C4 N3', 1, 7, 6, 200, 1, 0x12345678, 0x9abcdef0) . "\0" x 8;
+%said = ask('bytes', $few_file, write_lines('later', unpack 'H*', $later));
+is_deeply(delete $said{'C++'}, ['refused'], 'C++: a later normalization is refused');
+is_deeply($said{$_}, [ 'a' x @few ], "$_: a later normalization: ask the server") for sort keys %said;
+
 #
 # A value as large as they get, with more chunks than would fit a product of 53 bits. It is not
 # loaded: 256 MiB would show.
