@@ -251,6 +251,9 @@ prepare() {
   need libclang-rt-dev has_fuzzer
   need perl has_program prove
   need libipc-run-perl has_module IPC::Run
+  # for the readers in clients; that in Go is tested where there is a go, which would take 330 MB
+  need python3 has_program python3
+  need nodejs has_program node
   need clang-format has_program clang-format
   need cppcheck has_program cppcheck
   need shellcheck has_program shellcheck

@@ -1,0 +1,3 @@
+module bloomfilterreader
+
+go 1.19
