@@ -46,8 +46,9 @@ struct ChunkRow {
   void release() { ReleaseBuffer(buffer); }
 };
 
-// The purpose of a look-up. kWrite first removes dead versions from the row's page, to make room.
-enum class Access { kRead, kWrite };
+// The purpose of a look-up. kReadOfMany is one of many look-ups of a call, in as many tables.
+// kWrite first removes dead versions from the row's page, to make room.
+enum class Access { kRead, kReadOfMany, kWrite };
 
 // Finds the newest committed version of the chunk's row, or the transaction's own. It does not use
 // the statement's snapshot, which may be older than an add that has committed. False if there is no
