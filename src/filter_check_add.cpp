@@ -197,25 +197,33 @@ bool might_contain(const OpenFilter &filter, std::string_view item) {
   return answer;
 }
 
-// Sets which of the filters may hold the item. It is hashed once for each normalization. The
-// look-up of a row is three waits for memory, so all filters wait together: first for their pages,
-// then for their rows.
+// Sets which of the filters may hold the item. It is hashed once for each normalization. A look-up
+// mostly waits for memory, three times in turn. So all filters wait together: first for their
+// pages, then for their rows.
 void find_maybes(std::span<const OpenFilter> filters, std::string_view item, bool *maybes) {
-  std::array<std::optional<Digest>, kLastNormalization + 1> digests;
+  struct Hashed {
+    Digest digest;
+    Positions positions;
+  };
+  std::array<std::optional<Hashed>, kLastNormalization + 1> hashes;
   const std::span<Probe> probes = allocate_probes(filters.size());
+  auto *rows = static_cast<ExpectedRow *>(palloc(sizeof(ExpectedRow) * filters.size()));
   size_t probed = 0;
   for (size_t i = 0; i < filters.size(); ++i) {
+    const Settings &settings = filters[i].settings();
     maybes[i] = !may_deny(filters[i], item);
     if (maybes[i]) continue;
-    const Normalization normalization = filters[i].settings().normalization;
-    std::optional<Digest> &digest = digests[static_cast<size_t>(normalization)];
-    if (!digest) digest = hash_item(normalization, item);
-    probes[probed] = probe_of(filters[i], *digest, static_cast<int32>(i));
-    fetch_page_ahead(filters[i].table->rows, probes[probed++].chunk);
+    std::optional<Hashed> &hashed = hashes[static_cast<size_t>(settings.normalization)];
+    if (!hashed) {
+      const Digest digest = hash_item(settings.normalization, item);
+      hashed = {digest, positions_of(digest)};
+    }
+    probes[probed] = {chunk_of(hashed->digest, settings.chunks), static_cast<int32>(i),
+                      hashed->positions};
+    rows[probed] = fetch_page_ahead(filters[i].table->rows, probes[probed].chunk);
+    ++probed;
   }
-  for (const Probe &probe : probes.first(probed))
-    fetch_row_ahead(filters[static_cast<size_t>(probe.ordinal)].table->rows, probe.chunk,
-                    probe.positions);
+  for (size_t i = 0; i < probed; ++i) fetch_row_ahead(rows[i], probes[i].positions);
   for (const Probe &probe : probes.first(probed))
     check_in_chunk(filters[static_cast<size_t>(probe.ordinal)], {&probe, 1}, Access::kReadOfMany,
                    [&](const Probe &, bool maybe) { maybes[probe.ordinal] = maybe; });

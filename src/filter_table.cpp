@@ -72,21 +72,26 @@ Problem read_filter(Relation relation, FilterTable *table) {
   return {};
 }
 
+// Where the entry for a relation is, if it was asked for not long ago; else null, or another entry.
+// Nearly every call asks for a filter that was asked for before, and entries of a hash table of the
+// server never move.
+FilterTable *&recent_entry(Oid relid) {
+  static constinit FilterTable *recent[64] = {};
+  return recent[(relid ^ relid / lengthof(recent)) % lengthof(recent)];
+}
+
 // The cache entry for a relation, a new one if there is none. Also for a relation that turns out
 // not to be a filter; that entry stays invalid.
 FilterTable *entry_of(Oid relid) {
-  // Most calls ask for filters that were asked for before. Entries of a hash table of the server
-  // never move.
-  static constinit FilterTable *recent[64] = {};
-  FilterTable *&slot = recent[(relid ^ relid / lengthof(recent)) % lengthof(recent)];
-  if (likely(slot != nullptr && slot->relid == relid)) return slot;
+  FilterTable *&recent = recent_entry(relid);
+  if (likely(recent != nullptr && recent->relid == relid)) return recent;
   bool found;
   auto *table = static_cast<FilterTable *>(hash_search(filters, &relid, HASH_ENTER, &found));
   if (!found) {
     *table = {};
     table->relid = relid;
   }
-  return slot = table;
+  return recent = table;
 }
 
 // The cache entry, read again if the relation changed since. If the relation is not a usable
@@ -139,13 +144,14 @@ Relation open_locked(Oid relid) {
   return relation;
 }
 
-// Locks a relation until the end of the transaction. If this stretch of the transaction has the
-// lock already, the lock manager is not asked: it would take 50 ns.
+// Locks a relation until the end of the transaction. If AccessShareLock is held already, the lock
+// manager is not asked. That would take a tenth of a check, and for each of several filters.
 void lock_relation(Oid relid, LOCKMODE lock) {
-  FilterTable *table = entry_of(relid);
-  if (likely(lock == AccessShareLock && table->locked == stretch)) return;
+  const FilterTable *table = recent_entry(relid);
+  if (lock == AccessShareLock && table != nullptr && table->relid == relid &&
+      table->locked == stretch)
+    return;
   LockRelationOid(relid, lock);
-  table->locked = stretch;
 }
 
 // The server calls these two at each end of a transaction and of a subtransaction.
@@ -162,6 +168,7 @@ Relation require_locked(Oid relid) {
   if (relation == nullptr)
     ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
                     errmsg("Bloom filter with OID %u does not exist", relid)));
+  entry_of(relid)->locked = stretch;
   return relation;
 }
 
