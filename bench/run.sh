@@ -313,6 +313,7 @@ main() {
   prepare
   prepared_checks
   checks_in_queries
+  several_filters
   # First among those that write: vacuum and analyze of what the others leave behind hold snapshots,
   # and what this measures is what one filter does to itself.
   single_adds

@@ -144,16 +144,6 @@ Relation open_locked(Oid relid) {
   return relation;
 }
 
-// Locks a relation until the end of the transaction. If AccessShareLock is held already, the lock
-// manager is not asked. That would take a tenth of a check, and for each of several filters.
-void lock_relation(Oid relid, LOCKMODE lock) {
-  const FilterTable *table = recent_entry(relid);
-  if (lock == AccessShareLock && table != nullptr && table->relid == relid &&
-      table->locked == stretch)
-    return;
-  LockRelationOid(relid, lock);
-}
-
 // The server calls these two at each end of a transaction and of a subtransaction.
 void end_stretch(XactEvent, void *) {
   ++stretch;
@@ -162,22 +152,21 @@ void end_stretch_of_abort(SubXactEvent event, SubTransactionId, SubTransactionId
   if (event == SUBXACT_EVENT_ABORT_SUB) ++stretch;
 }
 
-// Opens a relation that lock_relation has locked. Raises 42P01 if it is gone.
+// Opens a relation that is locked and whose changes were taken in. Raises 42P01 if it is gone.
 Relation require_locked(Oid relid) {
   Relation relation = open_locked(relid);
   if (relation == nullptr)
     ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
                     errmsg("Bloom filter with OID %u does not exist", relid)));
-  entry_of(relid)->locked = stretch;
   return relation;
 }
 
 // Locks and opens a relation. Raises 42P01 if it is gone. The lock comes before everything else:
 // what is read without it may change before it is used.
 Relation require_relation(Oid relid, LOCKMODE lock) {
-  lock_relation(relid, lock);
-  // Where the lock was held already, nothing has told of changes since, and bloom_suspend waits for
-  // no such lock. A suspension would stay unnoticed.
+  LockRelationOid(relid, lock);
+  // LockRelationOid leaves this out if the transaction holds the lock already, and bloom_suspend
+  // waits for no such lock. A suspension since then would stay unnoticed.
   AcceptInvalidationMessages();
   return require_locked(relid);
 }
@@ -228,14 +217,22 @@ OpenFilter open_filter(Oid relid, LOCKMODE lock, AclMode privileges) {
   return filter;
 }
 
-// One look at what other sessions have changed is enough: it comes after the last lock.
+// A filter that this function has locked in this stretch of the transaction is not locked again:
+// asking the lock manager sixteen times takes as long as a check. Nothing releases such a lock
+// before the stretch ends. One look at what other sessions have changed is enough, since it comes
+// after the last lock.
 void open_filters(std::span<const Oid> relids, AclMode privileges, std::span<OpenFilter> filters) {
-  for (const Oid relid : relids) lock_relation(relid, AccessShareLock);
+  for (const Oid relid : relids) {
+    const FilterTable *table = recent_entry(relid);
+    if (table == nullptr || table->relid != relid || table->locked != stretch)
+      LockRelationOid(relid, AccessShareLock);
+  }
   AcceptInvalidationMessages();
   for (size_t i = 0; i < relids.size(); ++i) {
     Relation relation = require_locked(relids[i]);
     require_privileges(relids[i], privileges);
     filters[i] = {relation, require_filter(relation)};
+    filters[i].table->locked = stretch;
   }
 }
 
