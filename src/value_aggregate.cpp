@@ -191,9 +191,9 @@ PGDLLEXPORT Datum bloom_building_combine(PG_FUNCTION_ARGS) {
       merge_into(context, building, view_value(PointerGetDatum(other->expanded.value))));
 }
 
-// From a state to bytea, for a worker: the value itself, expanded. The server copies a plain result
-// that is not in its own context, and flattens an expanded one once, into the tuple that it sends.
-// With a filter of 128 MiB that is 128 MiB less, in the worker and in the leader. Strict.
+// From a state to bytea, for a worker: the value itself, expanded. The server would copy an
+// ordinary result, since that is not in the server's context. The expanded one it copies only once,
+// into the tuple that it passes on: 387 -> 259 MiB in a worker for a filter of 128 MiB. Strict.
 PG_FUNCTION_INFO_V1(bloom_building_serialize);
 PGDLLEXPORT Datum bloom_building_serialize(PG_FUNCTION_ARGS) {
   aggregate_context(fcinfo);
