@@ -201,11 +201,8 @@ bool might_contain(const OpenFilter &filter, std::string_view item) {
 // mostly waits for memory, three times in turn. So all filters wait together: first for their
 // pages, then for their rows.
 void find_maybes(std::span<const OpenFilter> filters, std::string_view item, bool *maybes) {
-  struct Hashed {
-    Digest digest;
-    Positions positions;
-  };
-  std::array<std::optional<Hashed>, kLastNormalization + 1> hashes;
+  std::array<std::optional<Digest>, kLastNormalization + 1> digests;
+  std::array<Positions, kLastNormalization + 1> positions;
   const std::span<Probe> probes = allocate_probes(filters.size());
   auto *rows = static_cast<ExpectedRow *>(palloc(sizeof(ExpectedRow) * filters.size()));
   size_t probed = 0;
@@ -213,13 +210,13 @@ void find_maybes(std::span<const OpenFilter> filters, std::string_view item, boo
     const Settings &settings = filters[i].settings();
     maybes[i] = !may_deny(filters[i], item);
     if (maybes[i]) continue;
-    std::optional<Hashed> &hashed = hashes[static_cast<size_t>(settings.normalization)];
-    if (!hashed) {
-      const Digest digest = hash_item(settings.normalization, item);
-      hashed = {digest, positions_of(digest)};
+    const auto kind = static_cast<size_t>(settings.normalization);
+    if (!digests[kind]) {
+      digests[kind] = hash_item(settings.normalization, item);
+      positions[kind] = positions_of(*digests[kind]);
     }
-    probes[probed] = {chunk_of(hashed->digest, settings.chunks), static_cast<int32>(i),
-                      hashed->positions};
+    probes[probed] = {chunk_of(*digests[kind], settings.chunks), static_cast<int32>(i),
+                      positions[kind]};
     rows[probed] = fetch_page_ahead(filters[i].table->rows, probes[probed].chunk);
     ++probed;
   }
