@@ -215,15 +215,18 @@ void find_maybes(std::span<const OpenFilter> filters, std::string_view item, boo
       digests[kind] = hash_item(settings.normalization, item);
       positions[kind] = positions_of(*digests[kind]);
     }
-    probes[probed] = {chunk_of(*digests[kind], settings.chunks), static_cast<int32>(i),
-                      positions[kind]};
-    rows[probed] = fetch_page_ahead(filters[i].table->rows, probes[probed].chunk);
-    ++probed;
+    probes[probed++] = {chunk_of(*digests[kind], settings.chunks), static_cast<int32>(i),
+                        positions[kind]};
   }
+  const auto filter_of = [&](size_t probe) -> const OpenFilter & {
+    return filters[static_cast<size_t>(probes[probe].ordinal)];
+  };
+  for (size_t i = 0; i < probed; ++i)
+    rows[i] = fetch_page_ahead(filter_of(i).table->rows, probes[i].chunk);
   for (size_t i = 0; i < probed; ++i) fetch_row_ahead(rows[i], probes[i].positions);
-  for (const Probe &probe : probes.first(probed))
-    check_in_chunk(filters[static_cast<size_t>(probe.ordinal)], {&probe, 1}, Access::kReadOfMany,
-                   [&](const Probe &, bool maybe) { maybes[probe.ordinal] = maybe; });
+  for (size_t i = 0; i < probed; ++i)
+    check_in_chunk(filter_of(i), {&probes[i], 1}, Access::kReadOfMany,
+                   [&](const Probe &probe, bool maybe) { maybes[probe.ordinal] = maybe; });
 }
 
 // Adds `items`, all of one chunk, to its row. Returns how many items set a bit, that is, were
