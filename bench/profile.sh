@@ -27,12 +27,12 @@ hash: lower, MD5, positions|md5::|hash_item|hash_any_key|write_short_key|lower_a
 order by chunk|sort_by_chunk
 lock of the filter|LockRelationOid|LockAcquire|LockRelease|ResourceOwnerForgetLock
 relation cache|RelationIdGetRelation|RelationClose|relation_open|table_open|try_relation_open
-settings and privileges|open_filter|require_filter|suspension_reason|may_deny|open_for_add|aclcheck|try_open
+settings and privileges|open_filter|open_filters|require_filter|suspension_reason|may_deny|open_for_add|aclcheck|try_open
 index descent|index_open|index_getnext|_bt_|find_by_index|index_insert
 page: pin, lock, unpin|ReadBuffer|ReadRecentBuffer|ReleaseBuffer|PinBuffer|LockBuffer|LWLock|pin_block|BufTable|hash_search|smgr|RelationGetNumberOfBlocks
 pruning the page|heap_page_prune
 visibility|heap_hot_search_buffer|HeapTupleSatisfies|TransactionId
-chunk row: offsets, prefetch|find_chunk|find_by_guess|fetch_ahead|read_line_pointer|require_chunk|chunk_bits|chunk_number
+chunk row: offsets, prefetch|find_chunk|find_at|fetch_ahead|fetch_page_ahead|fetch_row_ahead|read_line_pointer|require_chunk|chunk_bits|chunk_number
 bits|chunk_contains|check_in_chunk|chunk_add|set_bits|all_there
 copy of the row|heap_copytuple
 update: new version, WAL|heap_update|XLogInsert|XLogRecord|HeapSatisfiesHOT

@@ -114,6 +114,33 @@ SQL
     "'at most 0.5 µs'" "median('many') - median('array') <= 0.5"
 }
 
+# A filter a shard, by one filter of as many chunks, for names of which each is in one of the shards.
+several_filters() {
+  note 'sixteen filters in one call'
+  run_psql <<'SQL'
+select count(bloom_create('shard_' || i, 1e6, chunks => 8192,
+    source => format('select name from names where hashtext(name) & 15 = %s', i)))
+from generate_series(0, 15) i;
+SQL
+  local filters
+  filters=$(printf ',shard_%s' {0..15})
+  run_psql <<SQL
+call alternate(
+    array['shards floor', 'one shard', 'one of all', 'all shards'],
+    array['select count(*) from names where name is not null',
+          'select count(*) from names where bloom_might_contain(''shard_3'', name) is not null',
+          'select count(*) from names where bloom_might_contain(''f'', name) is not null',
+          'select count(*) from names where bloom_might_contain_any(''{${filters#,}}'', name) is not null'],
+    array[1e6, 1e6, 1e6, 1e6], $ROUNDS);
+SQL
+  figure 'a name in sixteen filters of 2^13 chunks, in one call' "spread('all shards')"
+  figure '… in one filter of 2^17 chunks' "spread('one of all')"
+  figure '… ratio' "round((median('all shards') / median('one of all'))::numeric, 2)" "'at most 3 ×'" \
+    "median('all shards') <= 3 * median('one of all')"
+  figure '… in one filter of 2^13 chunks' "spread('one shard')"
+  figure '… the query without a check' "spread('shards floor')"
+}
+
 adds() {
   note 'adds'
   alternate 1 floor add article_add
@@ -313,6 +340,7 @@ main() {
   prepare
   prepared_checks
   checks_in_queries
+  several_filters
   # First among those that write: vacuum and analyze of what the others leave behind hold snapshots,
   # and what this measures is what one filter does to itself.
   single_adds

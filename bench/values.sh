@@ -135,8 +135,11 @@ memory() {
              - (regexp_match(pg_read_file('/proc/self/status'), 'RssShmem:\s+(\d+)'))[1]::int" | tail -n 1)
   kill "$sampler"
   wait "$sampler" 2>/dev/null || true
+  local worker
+  worker=$(sort -n "$workers" | tail -n 1 | grep . || echo 0)
   figure '… of a parallel one, leader and worker' \
-    "format('%s MiB and %s MiB', $leader / 1024, $(sort -n "$workers" | tail -n 1 | grep . || echo 0) / 1024)"
+    "format('%s MiB and %s MiB', $leader / 1024, $worker / 1024)" "'at most 530 and 262 MiB'" \
+    "$leader <= 530 * 1024 and $worker <= 262 * 1024"
 }
 
 # rate CAPACITY ITEMS FP_RATE ABSENT: the share of absent names that a value of ITEMS answers maybe.

@@ -3,6 +3,7 @@
 #include "pg.hpp"
 
 #include <cstring>
+#include <span>
 
 #include "chunk_row.hpp"
 
@@ -20,26 +21,33 @@ constexpr int32 kMaxRemembered = 1 << 20;
 constexpr int32 kMaxLocations = 1 << 20;
 
 // One of so many pins of a remembered buffer is done by ReadBuffer. Only that raises the usage
-// count of the buffer, so that the server does not evict a page that is in use.
+// count of the buffer, so that the server does not evict a page that is in use. It takes as long as
+// several other pins. Where a call reads a page of each of its filters, fewer will do.
 constexpr uint32 kPinsPerUsageBump = 8;
+constexpr uint32 kPinsOfManyPerUsageBump = 64;
 
 // Where the bits are in a row of (chunk, bits): after the header, the number and the two lengths.
 // Only prefetching uses it. Whoever reads the bits asks find_bits.
 constexpr int kBitsOffset =
     MAXALIGN(SizeofHeapTupleHeader) + sizeof(int32) + VARHDRSZ + VARBITHDRSZ;
 
+// How many of an item's bits fetch_row_ahead fetches. Of a row that lacks the item, mostly the
+// first or the second is not set, and memory delivers about a dozen lines at a time.
+constexpr size_t kBitsAhead = 3;
+
 // Pins a block. Returns InvalidBuffer if the heap is shorter. If the remembered buffer still holds
 // the block, neither the length of the file nor the buffer mapping table is asked: 1.6 us per check
 // instead of 2.0. ReadRecentBuffer compares the buffer's tag, so a file that was exchanged
 // meanwhile is not mistaken for the table's.
-Buffer pin_block(Relation relation, RowMap *map, BlockNumber block) {
+Buffer pin_block(Relation relation, RowMap *map, BlockNumber block, Access access) {
   Buffer *remembered =
       static_cast<int64>(block) < map->buffers_length ? &map->buffers[block] : nullptr;
   if (remembered != nullptr && BufferIsValid(*remembered)) {
     // The page's first cache line and the buffer's descriptor are both far away in memory. Fetched
     // together they take 0.91 us per check, one after the other 1.02.
     __builtin_prefetch(BufferGetPage(*remembered));
-    if (++map->pins % kPinsPerUsageBump != 0 &&
+    const uint32 bump = access == Access::kReadOfMany ? kPinsOfManyPerUsageBump : kPinsPerUsageBump;
+    if (++map->pins % bump != 0 &&
         ReadRecentBuffer(compat_locator(relation), MAIN_FORKNUM, block, *remembered))
       return *remembered;
   }
@@ -52,8 +60,10 @@ Buffer pin_block(Relation relation, RowMap *map, BlockNumber block) {
 // Starts to fetch the cache lines with an item's bits, so that they arrive while the row's
 // visibility is checked. Nothing else has touched them: 1.58 us per check without, 1.36 with. It
 // reads line pointers without a lock on the page, so they may change meanwhile. Then the wrong
-// lines are fetched, which costs only time: a prefetch of any address is harmless.
-void fetch_ahead(Page page, OffsetNumber item, const Positions &prefetch) {
+// lines are fetched, which costs only time: a prefetch of any address is harmless. Inlined always:
+// gcc takes a function that only prefetches for one without effect, and drops the calls of it.
+pg_attribute_always_inline void fetch_ahead(Page page, OffsetNumber item,
+                                            std::span<const uint16> prefetch) {
   if (item > PageGetMaxOffsetNumber(page)) return;
   ItemId pointer = PageGetItemId(page, item);
   if (ItemIdIsRedirected(pointer)) {
@@ -107,23 +117,12 @@ Place place_by_memory(const RowMap &map, int32 chunk) {
   return {ItemPointerGetBlockNumber(&location), ItemPointerGetOffsetNumber(&location)};
 }
 
-// The page where find_chunk will look first, and the row's item in it. Null if no buffer is
-// remembered. Nothing pins the page, so that it may be another one: only for prefetching.
-Page expected_page(const RowMap &map, int32 chunk, OffsetNumber *item) {
-  Place place = place_by_memory(map, chunk);
-  if (place.item == 0) place = place_by_order(map, chunk);
-  *item = place.item;
-  if (place.item == 0 || static_cast<int64>(place.block) >= map.buffers_length) return nullptr;
-  const Buffer buffer = map.buffers[place.block];
-  return BufferIsValid(buffer) ? BufferGetPage(buffer) : nullptr;
-}
-
 // Finds the chunk's row, if it is at `place`. That is a guess: the row that is found there counts
 // only if it has the right number.
 bool find_at(Relation relation, RowMap *map, const Place &place, int32 chunk,
              const Positions *prefetch, Access access, ChunkRow *row) {
   if (place.item == 0) return false;
-  row->buffer = pin_block(relation, map, place.block);
+  row->buffer = pin_block(relation, map, place.block, access);
   if (!BufferIsValid(row->buffer)) return false;
   // An index scan would prune the page on its way, this look-up has to do it itself. Otherwise dead
   // versions stay until vacuum comes, and the next update finds no room in the page.
@@ -307,15 +306,20 @@ bool find_chunk(Relation relation, RowMap *map, int32 chunk, const Positions *pr
   return found;
 }
 
-void fetch_page_ahead(const RowMap &map, int32 chunk) {
-  OffsetNumber item;
-  __builtin_prefetch(expected_page(map, chunk, &item));
+ExpectedRow fetch_page_ahead(const RowMap &map, int32 chunk) {
+  Place place = place_by_memory(map, chunk);
+  if (place.item == 0) place = place_by_order(map, chunk);
+  if (place.item == 0 || static_cast<int64>(place.block) >= map.buffers_length) return {};
+  const Buffer buffer = map.buffers[place.block];
+  if (!BufferIsValid(buffer)) return {};
+  __builtin_prefetch(BufferGetPage(buffer));
+  if (!BufferIsLocal(buffer)) __builtin_prefetch(GetBufferDescriptor(buffer - 1));
+  return {buffer, place.item};
 }
 
-void fetch_row_ahead(const RowMap &map, int32 chunk, const Positions &positions) {
-  OffsetNumber item;
-  const Page page = expected_page(map, chunk, &item);
-  if (page != nullptr) fetch_ahead(page, item, positions);
+void fetch_row_ahead(const ExpectedRow &expected, const Positions &positions) {
+  if (BufferIsValid(expected.buffer))
+    fetch_ahead(BufferGetPage(expected.buffer), expected.item, {positions.data(), kBitsAhead});
 }
 
 // For a status page, which reports a damaged row and goes on.

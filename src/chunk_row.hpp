@@ -46,8 +46,9 @@ struct ChunkRow {
   void release() { ReleaseBuffer(buffer); }
 };
 
-// The purpose of a look-up. kWrite first removes dead versions from the row's page, to make room.
-enum class Access { kRead, kWrite };
+// The purpose of a look-up. kReadOfMany is one of many look-ups of a call, in as many tables.
+// kWrite first removes dead versions from the row's page, to make room.
+enum class Access { kRead, kReadOfMany, kWrite };
 
 // Finds the newest committed version of the chunk's row, or the transaction's own. It does not use
 // the statement's snapshot, which may be older than an add that has committed. False if there is no
@@ -56,12 +57,18 @@ enum class Access { kRead, kWrite };
 bool find_chunk(Relation relation, RowMap *map, int32 chunk, const Positions *prefetch,
                 Access access, ChunkRow *row);
 
-// For a caller that looks up rows of several filters: the processor fetches from memory what
-// find_chunk will read. Called for every filter before the first find_chunk, the fetches wait for
-// memory side by side. First the pages, then, from their line pointers, the rows. Neither takes a
-// pin, and neither changes what find_chunk finds.
-void fetch_page_ahead(const RowMap &map, int32 chunk);
-void fetch_row_ahead(const RowMap &map, int32 chunk, const Positions &positions);
+// Where find_chunk will look first. Nothing pins the page, so it may be another one by now.
+struct ExpectedRow {
+  Buffer buffer;  // invalid if none is remembered
+  OffsetNumber item;
+};
+
+// For a caller that looks up rows in several filters: the processor fetches from memory what
+// find_chunk will read. If it is called for every filter before the first find_chunk, the fetches
+// wait for memory side by side. First the pages, then, by their line pointers, the rows. Neither
+// changes what find_chunk finds.
+ExpectedRow fetch_page_ahead(const RowMap &map, int32 chunk);
+void fetch_row_ahead(const ExpectedRow &expected, const Positions &positions);
 
 // Whether the column of a row's tuple holds a kilobyte of bits, stored in the tuple itself.
 bool holds_chunk(Relation relation, const Shape &shape, HeapTuple tuple);

@@ -177,9 +177,11 @@ void visit_by_chunk(const OpenFilter &filter, std::span<Probe> probes, Visit vis
 // Calls answer(item, maybe) for each item. All items are of one chunk. Raises XX001 if the chunk is
 // missing or damaged, because "no bits" must never read as "definitely not".
 template <typename Answer>
-void check_in_chunk(const OpenFilter &filter, std::span<const Probe> items, Answer answer) {
+void check_in_chunk(const OpenFilter &filter, std::span<const Probe> items, Access access,
+                    Answer answer) {
   ChunkRow row =
-      require_chunk(filter, items.front().chunk, &items.front().positions, Access::kRead);
+      require_chunk(filter, items.front().chunk,
+                    access == Access::kRead ? &items.front().positions : nullptr, access);
   const ChunkView bits = stored_chunk(filter, &row);
   for (const Probe &item : items) answer(item, chunk_contains(bits, item.positions));
   // Not by a destructor: an error above is a longjmp, which runs none. The abort releases the pin
@@ -192,52 +194,41 @@ bool might_contain(const OpenFilter &filter, std::string_view item) {
   if (!may_deny(filter, item)) return true;
   const Probe probe = probe_of(filter, item);
   bool answer = true;
-  check_in_chunk(filter, {&probe, 1}, [&](const Probe &, bool maybe) { answer = maybe; });
+  check_in_chunk(filter, {&probe, 1}, Access::kRead,
+                 [&](const Probe &, bool maybe) { answer = maybe; });
   return answer;
 }
 
-// One of the filters of bloom_might_contain_any, where the item is looked up in it, and the answer.
-struct Candidate {
-  OpenFilter filter;
-  Probe probe;
-  bool maybe;
-};
-
-// Opens the filters in the order given, each as bloom_might_contain opens it.
-std::span<Candidate> open_candidates(std::span<const Oid> relids) {
-  const std::span<Candidate> candidates = {
-      static_cast<Candidate *>(palloc(sizeof(Candidate) * relids.size())), relids.size()};
-  for (size_t i = 0; i < relids.size(); ++i)
-    candidates[i].filter = open_filter(relids[i], AccessShareLock, ACL_SELECT);
-  return candidates;
-}
-
-void close_candidates(std::span<const Candidate> candidates) {
-  for (const Candidate &candidate : candidates) close_filter(candidate.filter);
-}
-
-// Sets the answer of each filter. The item is hashed once for each normalization. A row is three
-// waits for memory, so all filters wait together: first for their pages, then for their rows.
-void mark_maybes(std::span<Candidate> candidates, std::string_view item) {
+// Sets which of the filters may hold the item. It is hashed once for each normalization. A look-up
+// mostly waits for memory, three times in turn. So all filters wait together: first for their
+// pages, then for their rows.
+void find_maybes(std::span<const OpenFilter> filters, std::string_view item, bool *maybes) {
   std::array<std::optional<Digest>, kLastNormalization + 1> digests;
-  for (Candidate &candidate : candidates) {
-    const OpenFilter &filter = candidate.filter;
-    candidate.maybe = !may_deny(filter, item);
-    if (candidate.maybe) continue;
-    const Normalization normalization = filter.settings().normalization;
-    std::optional<Digest> &digest = digests[static_cast<size_t>(normalization)];
-    if (!digest) digest = hash_item(normalization, item);
-    candidate.probe = probe_of(filter, *digest, 0);
-    fetch_page_ahead(filter.table->rows, candidate.probe.chunk);
+  std::array<Positions, kLastNormalization + 1> positions;
+  const std::span<Probe> probes = allocate_probes(filters.size());
+  auto *rows = static_cast<ExpectedRow *>(palloc(sizeof(ExpectedRow) * filters.size()));
+  size_t probed = 0;
+  for (size_t i = 0; i < filters.size(); ++i) {
+    const Settings &settings = filters[i].settings();
+    maybes[i] = !may_deny(filters[i], item);
+    if (maybes[i]) continue;
+    const auto kind = static_cast<size_t>(settings.normalization);
+    if (!digests[kind]) {
+      digests[kind] = hash_item(settings.normalization, item);
+      positions[kind] = positions_of(*digests[kind]);
+    }
+    probes[probed++] = {chunk_of(*digests[kind], settings.chunks), static_cast<int32>(i),
+                        positions[kind]};
   }
-  for (const Candidate &candidate : candidates)
-    if (!candidate.maybe)
-      fetch_row_ahead(candidate.filter.table->rows, candidate.probe.chunk,
-                      candidate.probe.positions);
-  for (Candidate &candidate : candidates)
-    if (!candidate.maybe)
-      check_in_chunk(candidate.filter, {&candidate.probe, 1},
-                     [&](const Probe &, bool maybe) { candidate.maybe = maybe; });
+  const auto filter_of = [&](size_t probe) -> const OpenFilter & {
+    return filters[static_cast<size_t>(probes[probe].ordinal)];
+  };
+  for (size_t i = 0; i < probed; ++i)
+    rows[i] = fetch_page_ahead(filter_of(i).table->rows, probes[i].chunk);
+  for (size_t i = 0; i < probed; ++i) fetch_row_ahead(rows[i], probes[i].positions);
+  for (size_t i = 0; i < probed; ++i)
+    check_in_chunk(filter_of(i), {&probes[i], 1}, Access::kReadOfMany,
+                   [&](const Probe &probe, bool maybe) { maybes[probe.ordinal] = maybe; });
 }
 
 // Adds `items`, all of one chunk, to its row. Returns how many items set a bit, that is, were
@@ -326,7 +317,7 @@ PGDLLEXPORT Datum bloom_might_contain_many(PG_FUNCTION_ARGS) {
   // The answer for an item that is not looked up, because the filter may not deny it.
   std::fill_n(items, count, BoolGetDatum(true));
   visit_by_chunk(filter, probes, [&](std::span<const Probe> in_chunk) {
-    check_in_chunk(filter, in_chunk, [&](const Probe &item, bool maybe) {
+    check_in_chunk(filter, in_chunk, Access::kRead, [&](const Probe &item, bool maybe) {
       items[item.ordinal] = BoolGetDatum(maybe);
     });
   });
@@ -343,17 +334,18 @@ PGDLLEXPORT Datum bloom_might_contain_many(PG_FUNCTION_ARGS) {
 PG_FUNCTION_INFO_V1(bloom_might_contain_any);
 PGDLLEXPORT Datum bloom_might_contain_any(PG_FUNCTION_ARGS) {
   const std::span<const Oid> relids = filters_argument(fcinfo);
-  const std::span<Candidate> candidates = open_candidates(relids);
-  if (PG_ARGISNULL(1)) {
-    close_candidates(candidates);
-    PG_RETURN_NULL();
-  }
-  mark_maybes(candidates, text_view(PG_GETARG_TEXT_PP(1)));
-  close_candidates(candidates);
-  auto *answer = static_cast<Datum *>(palloc(sizeof(Datum) * relids.size()));
+  const size_t size = relids.size();
+  const std::span<OpenFilter> filters = {
+      static_cast<OpenFilter *>(palloc(sizeof(OpenFilter) * size)), size};
+  open_filters(relids, ACL_SELECT, filters);
+  auto *maybes = static_cast<bool *>(palloc(size));
+  if (!PG_ARGISNULL(1)) find_maybes(filters, text_view(PG_GETARG_TEXT_PP(1)), maybes);
+  for (const OpenFilter &filter : filters) close_filter(filter);
+  if (PG_ARGISNULL(1)) PG_RETURN_NULL();
+  auto *answer = static_cast<Datum *>(palloc(sizeof(Datum) * size));
   int count = 0;
-  for (size_t i = 0; i < relids.size(); ++i)
-    if (candidates[i].maybe) answer[count++] = ObjectIdGetDatum(relids[i]);
+  for (size_t i = 0; i < size; ++i)
+    if (maybes[i]) answer[count++] = ObjectIdGetDatum(relids[i]);
   PG_RETURN_ARRAYTYPE_P(
       construct_array(answer, count, REGCLASSOID, sizeof(Oid), true, TYPALIGN_INT));
 }

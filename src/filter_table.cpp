@@ -15,6 +15,11 @@ namespace {
 // The cache, by the relation's OID. Entries are never removed: callers keep pointers to them.
 constinit HTAB *filters = nullptr;
 
+// Which stretch of this backend's transactions runs. A new one begins wherever locks may have been
+// released: when a transaction ends, and when a subtransaction aborts. The abort of a
+// subtransaction also releases locks that a cursor took before it, if the cursor failed in it.
+constinit uint64 stretch = 1;
+
 // How often a last chunk that is not the expected one is looked for again. SnapshotSelf can miss a
 // row that moves to another page at that moment.
 constexpr int kLastChunkTries = 3;
@@ -69,19 +74,26 @@ Problem read_filter(Relation relation, FilterTable *table) {
   return {};
 }
 
+// Where the entry for a relation is, if it was asked for not long ago; else null, or another entry.
+// Nearly every call asks for a filter that was asked for before, and entries of a hash table of the
+// server never move.
+FilterTable *&recent_entry(Oid relid) {
+  static constinit FilterTable *recent[64] = {};
+  return recent[(relid ^ relid / lengthof(recent)) % lengthof(recent)];
+}
+
 // The cache entry for a relation, a new one if there is none. Also for a relation that turns out
 // not to be a filter; that entry stays invalid.
 FilterTable *entry_of(Oid relid) {
-  // Most calls ask for the same filter again. Entries of a hash table of the server never move.
-  static constinit FilterTable *last = nullptr;
-  if (likely(last != nullptr && last->relid == relid)) return last;
+  FilterTable *&recent = recent_entry(relid);
+  if (likely(recent != nullptr && recent->relid == relid)) return recent;
   bool found;
-  last = static_cast<FilterTable *>(hash_search(filters, &relid, HASH_ENTER, &found));
+  auto *table = static_cast<FilterTable *>(hash_search(filters, &relid, HASH_ENTER, &found));
   if (!found) {
-    *last = {};
-    last->relid = relid;
+    *table = {};
+    table->relid = relid;
   }
-  return last;
+  return recent = table;
 }
 
 // The cache entry, read again if the relation changed since. If the relation is not a usable
@@ -125,15 +137,29 @@ void forget_privileges(Datum, CompatSyscacheId, uint32) {
   forget_filter(Datum{0}, InvalidOid);
 }
 
-// Opens a relation that is locked already, after processing every committed change of it. Null if
+// Opens a relation that is locked already, and whose committed changes were taken in since. Null if
 // it is gone.
 Relation open_locked(Oid relid) {
-  // LockRelationOid leaves this out if the transaction holds the lock already, and bloom_suspend
-  // waits for no such lock. A suspension since then would stay unnoticed.
-  AcceptInvalidationMessages();
   // As try_relation_open does, but without its extra look-up in the catalog.
   Relation relation = RelationIdGetRelation(relid);
   if (RelationIsValid(relation)) pgstat_init_relation(relation);
+  return relation;
+}
+
+// The server calls these two at each end of a transaction and of a subtransaction.
+void end_stretch(XactEvent, void *) {
+  ++stretch;
+}
+void end_stretch_of_abort(SubXactEvent event, SubTransactionId, SubTransactionId, void *) {
+  if (event == SUBXACT_EVENT_ABORT_SUB) ++stretch;
+}
+
+// Opens a relation that is locked and whose changes were taken in. Raises 42P01 if it is gone.
+Relation require_locked(Oid relid) {
+  Relation relation = open_locked(relid);
+  if (relation == nullptr)
+    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
+                    errmsg("Bloom filter with OID %u does not exist", relid)));
   return relation;
 }
 
@@ -141,11 +167,10 @@ Relation open_locked(Oid relid) {
 // what is read without it may change before it is used.
 Relation require_relation(Oid relid, LOCKMODE lock) {
   LockRelationOid(relid, lock);
-  Relation relation = open_locked(relid);
-  if (relation == nullptr)
-    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE),
-                    errmsg("Bloom filter with OID %u does not exist", relid)));
-  return relation;
+  // LockRelationOid leaves this out if the transaction holds the lock already, and bloom_suspend
+  // waits for no such lock. A suspension since then would stay unnoticed.
+  AcceptInvalidationMessages();
+  return require_locked(relid);
 }
 
 // Takes, without waiting, every lock that reading the relation and its size will take: on its
@@ -194,6 +219,25 @@ OpenFilter open_filter(Oid relid, LOCKMODE lock, AclMode privileges) {
   return filter;
 }
 
+// A filter that this function has locked in this stretch of the transaction is not locked again:
+// asking the lock manager sixteen times takes as long as a check. Nothing releases such a lock
+// before the stretch ends. One look at what other sessions have changed is enough, since it comes
+// after the last lock.
+void open_filters(std::span<const Oid> relids, AclMode privileges, std::span<OpenFilter> filters) {
+  for (const Oid relid : relids) {
+    const FilterTable *table = recent_entry(relid);
+    if (table == nullptr || table->relid != relid || table->locked != stretch)
+      LockRelationOid(relid, AccessShareLock);
+  }
+  AcceptInvalidationMessages();
+  for (size_t i = 0; i < relids.size(); ++i) {
+    Relation relation = require_locked(relids[i]);
+    require_privileges(relids[i], privileges);
+    filters[i] = {relation, require_filter(relation)};
+    filters[i].table->locked = stretch;
+  }
+}
+
 // Does not make the entry valid: it has read neither the last chunk nor the place of the rows.
 OpenFilter open_to_replace(Oid relid, LOCKMODE lock) {
   Relation relation = require_relation(relid, lock);
@@ -222,6 +266,7 @@ FilterTable *try_open_filter(Oid relid, Relation *relation, Obstacle *obstacle) 
     return nullptr;
   }
   *obstacle = {};
+  AcceptInvalidationMessages();
   *relation = open_locked(relid);
   if (*relation == nullptr) return nullptr;
   if (pg_class_aclmask(relid, GetUserId(), ACL_SELECT, ACLMASK_ALL) == 0) {
@@ -285,6 +330,8 @@ void watch_relations() {
   control.entrysize = sizeof(FilterTable);
   control.hcxt = TopMemoryContext;
   filters = hash_create("bloomfilter tables", 16, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+  RegisterXactCallback(end_stretch, nullptr);
+  RegisterSubXactCallback(end_stretch_of_abort, nullptr);
   CacheRegisterRelcacheCallback(forget_filter, Datum{0});
   CacheRegisterSyscacheCallback(AUTHOID, forget_privileges, Datum{0});
   CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, forget_privileges, Datum{0});

@@ -5,6 +5,7 @@
 
 #include "pg.hpp"
 
+#include <span>
 #include <type_traits>
 
 #include "chunk_row.hpp"
@@ -17,6 +18,7 @@ struct FilterTable {
   Oid relid;       // the cache's key
   bool valid;      // rows, settings and agreement are those of the relation
   uint64 changes;  // how many invalidations of the relation the backend received
+  uint64 locked;   // the stretch of a transaction in which open_filters locked it last
   // The role whose privileges were checked last, and those that it was found to have.
   Oid permitted_role;
   AclMode permitted;
@@ -45,6 +47,11 @@ struct OpenFilter {
 // not a filter, and XX001 if it is a damaged one. With a lock stronger than AccessShareLock it also
 // raises 55000 if the filter has a trigger other than the guards.
 OpenFilter open_filter(Oid relid, LOCKMODE lock, AclMode privileges);
+
+// The same for several filters, in the order given, with AccessShareLock. It locks all of them
+// before it opens the first.
+void open_filters(std::span<const Oid> relids, AclMode privileges, std::span<OpenFilter> filters);
+
 inline void close_filter(const OpenFilter &filter) {
   table_close(filter.relation, NoLock);
 }

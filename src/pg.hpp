@@ -65,6 +65,7 @@ extern "C" {
 #include "replication/logicalworker.h"
 #include "replication/syncrep.h"
 #include "replication/walsender.h"
+#include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
 #include "storage/fd.h"
 #include "storage/latch.h"

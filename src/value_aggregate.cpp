@@ -191,11 +191,13 @@ PGDLLEXPORT Datum bloom_building_combine(PG_FUNCTION_ARGS) {
       merge_into(context, building, view_value(PointerGetDatum(other->expanded.value))));
 }
 
-// From a state to bytea, for a worker: returns the value itself, not a copy. Strict.
+// From a state to bytea, for a worker: the value itself, expanded. The server would copy an
+// ordinary result, since that is not in the server's context. The expanded one it copies only once,
+// into the tuple that it passes on: 387 -> 259 MiB in a worker for a filter of 128 MiB. Strict.
 PG_FUNCTION_INFO_V1(bloom_building_serialize);
 PGDLLEXPORT Datum bloom_building_serialize(PG_FUNCTION_ARGS) {
   aggregate_context(fcinfo);
-  return PointerGetDatum(finish_building(building_argument(fcinfo, 0))->expanded.value);
+  return expanded_result(&finish_building(building_argument(fcinfo, 0))->expanded);
 }
 
 // From bytea to a state, with validation. The state is made around the bytes that came, in the

@@ -154,6 +154,7 @@ create function safe.sample(routine text, type text, argument text) returns text
         when 'interval' then '''0''::pg_catalog.interval'
         when 'bit' then '0::pg_catalog.bit(8192)'
         when '_text' then '''{user1,user2}''::pg_catalog._text'
+        when '_regclass' then '''{safe.f}''::pg_catalog._regclass'
         when '_float8' then '''{0,0,0}''::pg_catalog._float8'
         when 'varchar' then '''ada''::pg_catalog.varchar'
         when 'bloomfilter' then 'hostile.bloom_value(''safe.f''::pg_catalog.regclass)'
