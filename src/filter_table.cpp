@@ -15,11 +15,6 @@ namespace {
 // The cache, by the relation's OID. Entries are never removed: callers keep pointers to them.
 constinit HTAB *filters = nullptr;
 
-// Which stretch of this backend's transactions runs. A new one begins wherever locks may have been
-// released: when a transaction ends, and when a subtransaction aborts. The abort of a
-// subtransaction also releases locks that a cursor took before it, if the cursor failed in it.
-constinit uint64 stretch = 1;
-
 // How often a last chunk that is not the expected one is looked for again. SnapshotSelf can miss a
 // row that moves to another page at that moment.
 constexpr int kLastChunkTries = 3;
@@ -146,14 +141,6 @@ Relation open_locked(Oid relid) {
   return relation;
 }
 
-// The server calls these two at each end of a transaction and of a subtransaction.
-void end_stretch(XactEvent, void *) {
-  ++stretch;
-}
-void end_stretch_of_abort(SubXactEvent event, SubTransactionId, SubTransactionId, void *) {
-  if (event == SUBXACT_EVENT_ABORT_SUB) ++stretch;
-}
-
 // Opens a relation that is locked and whose changes were taken in. Raises 42P01 if it is gone.
 Relation require_locked(Oid relid) {
   Relation relation = open_locked(relid);
@@ -219,22 +206,14 @@ OpenFilter open_filter(Oid relid, LOCKMODE lock, AclMode privileges) {
   return filter;
 }
 
-// A filter that this function has locked in this stretch of the transaction is not locked again:
-// asking the lock manager sixteen times takes as long as a check. Nothing releases such a lock
-// before the stretch ends. One look at what other sessions have changed is enough, since it comes
-// after the last lock.
+// One look at what other sessions have changed is enough, since it comes after the last lock.
 void open_filters(std::span<const Oid> relids, AclMode privileges, std::span<OpenFilter> filters) {
-  for (const Oid relid : relids) {
-    const FilterTable *table = recent_entry(relid);
-    if (table == nullptr || table->relid != relid || table->locked != stretch)
-      LockRelationOid(relid, AccessShareLock);
-  }
+  for (const Oid relid : relids) LockRelationOid(relid, AccessShareLock);
   AcceptInvalidationMessages();
   for (size_t i = 0; i < relids.size(); ++i) {
     Relation relation = require_locked(relids[i]);
     require_privileges(relids[i], privileges);
     filters[i] = {relation, require_filter(relation)};
-    filters[i].table->locked = stretch;
   }
 }
 
@@ -330,8 +309,6 @@ void watch_relations() {
   control.entrysize = sizeof(FilterTable);
   control.hcxt = TopMemoryContext;
   filters = hash_create("bloomfilter tables", 16, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-  RegisterXactCallback(end_stretch, nullptr);
-  RegisterSubXactCallback(end_stretch_of_abort, nullptr);
   CacheRegisterRelcacheCallback(forget_filter, Datum{0});
   CacheRegisterSyscacheCallback(AUTHOID, forget_privileges, Datum{0});
   CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, forget_privileges, Datum{0});

@@ -18,7 +18,6 @@ struct FilterTable {
   Oid relid;       // the cache's key
   bool valid;      // rows, settings and agreement are those of the relation
   uint64 changes;  // how many invalidations of the relation the backend received
-  uint64 locked;   // the stretch of a transaction in which open_filters locked it last
   // The role whose privileges were checked last, and those that it was found to have.
   Oid permitted_role;
   AclMode permitted;

@@ -63,7 +63,7 @@ select bloom_resume('username_filter') is not null as resumed;
 select bloom_might_contain('username_filter', 'while suspended');
 
 -- What would lose names, or never add them, is no queue.
-\set VERBOSITY verbose
+\set VERBOSITY sqlstate
 \set SHOW_CONTEXT never
 select bloom_drain('username_filter', null);
 select bloom_drain(null, 'username_feed');
