@@ -12,7 +12,7 @@ namespace bloomfilter {
 // The canary of this server. kAscii is a digest of what the normalization makes of every ASCII
 // character. kAll adds every other character of the database and the encoding's name. A filter with
 // other canaries was built with another lower(), and must not answer "no". The ASCII part takes no
-// time. The whole takes 25 to 100 ms, the first time that a backend asks for it.
+// time. The whole takes 25 to 160 ms of the processor, the first time that a backend asks for it.
 enum class CanaryPart { kAscii = 0, kAll = 1 };
 uint32 server_canary(Normalization normalization, CanaryPart part);
 
