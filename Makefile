@@ -8,20 +8,25 @@ MODULE_big = bloomfilter
 # By floors, from the lowest up: no file includes a header of a later one. docs/architecture.md
 # says what each is for.
 OBJS = $(addsuffix .o, $(addprefix src/, \
-  arguments size_functions item_key text_cast canary standby_wait timeline \
+  arguments size_functions item_icu item_key text_cast canary standby_wait timeline \
   chunk_functions value value_functions value_aggregate \
   filter_settings filter_command citus filter_shape chunk_row filter_leftover filter_table chunk_insert chunk_update \
   filter_ddl rebuild_phase rebuild_journal source_spool source_snapshots source_query \
   filter_sample filter_check_add filter_feed filter_create filter_register filter_state filter_info filter_guard \
   filter_value rebuild_size rebuild_check rebuild_lock rebuild_shadow rebuild module))
 
-SERVER_INCLUDES = -isystem $(shell $(PG_CONFIG) --includedir-server)
+# ICU of this machine, for the normalizations nfkc and username. Where there is no pkg-config, it is
+# looked for in the usual places.
+ICU_INCLUDES = $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I icu-uc icu-i18n 2>/dev/null))
+ICU_LIBS = $(or $(shell pkg-config --libs icu-i18n icu-uc 2>/dev/null),-licui18n -licuuc)
+
+SERVER_INCLUDES = -isystem $(shell $(PG_CONFIG) --includedir-server) $(ICU_INCLUDES)
 CXX_STANDARD = -std=gnu++20 -fno-exceptions -fno-rtti
 BLOOM_CXXFLAGS = $(CXX_STANDARD) -fvisibility=hidden -fvisibility-inlines-hidden \
   -Wall -Wextra -Wpedantic -Wno-variadic-macros
 PG_CPPFLAGS = -Iinclude -Isrc $(SERVER_INCLUDES) -DBLOOMFILTER_VERSION='"$(EXTVERSION)"'
 PG_CXXFLAGS = $(BLOOM_CXXFLAGS) $(COPT)
-SHLIB_LINK = -lcrypto
+SHLIB_LINK = -lcrypto $(ICU_LIBS)
 
 # These tests pass in a UTF8 database of any locale that lowers A to Z as English does: where a result
 # or a notice would go by the locale, they use normalization "none" or hide the notice.

@@ -131,6 +131,25 @@ select v.* from
 SQL
 }
 
+# Under "nfkc" and "username" a key is its own key, whatever people write. Else a name would be
+# another after it was stored and read again.
+check_keys() {
+  note 'making the keys of every taken name by ICU'
+  run_psql <<'SQL'
+create table settled as
+select normalization, count(distinct key) as keys,
+    count(*) filter (where bloom_normalize(key, normalization) <> key) as unsettled
+from names, unnest(array['nfkc', 'username']) normalization,
+    lateral (select bloom_normalize(name, normalization) as key offset 0) k
+group by normalization;
+insert into figure (name, value)
+select format('… distinct under %s', normalization), to_char(keys, 'FM999,999,999')
+from settled order by normalization;
+insert into failure select format('%s keys of %s are not their own keys', unsettled, normalization)
+from settled where unsettled > 0;
+SQL
+}
+
 # One process, best of three: what other work on the machine adds is not the filter's.
 check_taken() {
   note 'checking every taken name'
@@ -265,6 +284,7 @@ main() {
   start_bench "${SETTINGS[@]}"
   load_names
   build_filter
+  check_keys
   check_taken
   compare_asked
   print_table | tee "$WORK/report"

@@ -81,7 +81,7 @@ comment on aggregate bloom_fp_rate(bit) is
 create function bloom_normalize(item text, normalization text) returns text
 as 'MODULE_PATHNAME' language c immutable strict parallel safe cost 2;
 comment on function bloom_normalize(text, text) is
-    'key that is hashed for an item with a normalization, none or lower';
+    'key that is hashed for an item with a normalization: none, lower, nfkc or username';
 
 create function bloom_size(capacity float8, fp_rate float8 default 0.01,
     out storage text, out chunks int, out chunk_bits int, out k int, out bytes bigint,

@@ -100,13 +100,8 @@ bool parse_setting(Key key, std::string_view text, Settings *settings) {
     case kChunks:
       return parse_number(text, &settings->chunks) && settings->chunks >= kMinTableChunks;
     case kNormalization:
-      // By name, and not with normalization_named: that raises errors, this function must not.
-      for (Normalization one : {Normalization::kNone, Normalization::kLower})
-        if (text == normalization_name(one)) {
-          settings->normalization = one;
-          return true;
-        }
-      return false;
+      // Not normalization_named: that raises errors, and this function must not.
+      return find_normalization(text, &settings->normalization);
     case kState:
       return parse_name(text, kStateNames, &settings->state);
     case kCanary:
@@ -220,7 +215,7 @@ Columns columns_of(Oid relid) {
 
 Agreement agreement_with_server(const Settings &settings) {
   const Normalization normalization = settings.normalization;
-  // The cheap comparisons come first. The whole canary takes 25 to 100 ms, once per backend.
+  // The cheap comparisons come first. The whole canary takes 25 to 160 ms, once per backend.
   if (settings.canary_ascii != server_canary(normalization, CanaryPart::kAscii))
     return Agreement::kNone;
   if (std::strcmp(settings.stamp, server_stamp(normalization)) == 0 ||

@@ -1,10 +1,11 @@
 // From an item to its key and to its MD5 digest. The key of a short ASCII item is made in place.
-// For other items the server's lower() is called. With "none" an item is its own key.
+// For other items the server's lower() or ICU is called. With "none" an item is its own key.
 #include "pg.hpp"
 
 #include <array>
 #include <cstring>
 
+#include "item_icu.hpp"
 #include "item_key.hpp"
 
 namespace bloomfilter {
@@ -15,19 +16,9 @@ namespace {
 // start() resets it.
 constinit Hasher hasher;
 
-// Lowers A-Z only. Returns false if the item contains anything else than ASCII; then `lowered` is
-// not its key. `lowered` has room for as many bytes as the item. The high bits are tested once at
-// the end, and not in each step.
-bool lower_ascii(std::string_view item, char *lowered) {
-  unsigned char seen = 0;
-  for (size_t i = 0; i < item.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(item[i]);
-    seen |= byte;
-    const bool upper = static_cast<unsigned char>(byte - 'A') < 26;
-    lowered[i] = static_cast<char>(upper ? byte | 0x20 : byte);
-  }
-  return seen < 0x80;
-}
+// In the order of the enum. Stored in every filter table: a name never changes.
+constexpr const char *kNames[] = {"none", "lower", "nfkc", "username"};
+static_assert(lengthof(kNames) == kLastNormalization + 1);
 
 // Capital letters: Latin, Greek, Cyrillic, Armenian, Georgian, Deseret and full-width ones. In an
 // encoding with one byte a character it is every byte beyond ASCII, capital or not.
@@ -50,6 +41,7 @@ Digest hash_key(std::string_view key) {
 // in the current context. The caller passes it to free_key.
 std::string_view any_key(Normalization normalization, std::string_view item) {
   if (normalization == Normalization::kNone) return item;
+  if (is_by_icu(normalization)) return key_by_icu(normalization, item);
   const char *key = lower_by_collation(item);
   return {key, std::strlen(key)};
 }
@@ -96,26 +88,45 @@ char *lower_by_collation(std::string_view item) {
   return str_tolower(item.data(), item.size(), DEFAULT_COLLATION_OID);
 }
 
-// SQL_ASCII does not say which characters its bytes are. In multibyte encodings other than UTF8 the
-// canary does not cover the characters beyond ASCII, so a changed lower() would go unnoticed.
-Normalization normalization_named(const char *name) {
-  if (std::strcmp(name, "none") == 0) return Normalization::kNone;
-  if (std::strcmp(name, "lower") != 0)
-    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-                    errmsg("unrecognized normalization \"%s\"", name),
-                    errhint("Use \"lower\", which hashes lower(item), or \"none\", which hashes "
-                            "the item as it is.")));
-  if (GetDatabaseEncoding() == PG_SQL_ASCII ||
-      (GetDatabaseEncoding() != PG_UTF8 && pg_database_encoding_max_length() > 1))
-    ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-                    errmsg("normalization \"lower\" is not available in encoding \"%s\"",
-                           GetDatabaseEncodingName()),
-                    errhint("Use normalization \"none\", or a database with encoding \"UTF8\".")));
-  return Normalization::kLower;
+const char *normalization_name(Normalization normalization) {
+  return kNames[static_cast<int>(normalization)];
 }
 
-const char *normalization_name(Normalization normalization) {
-  return normalization == Normalization::kNone ? "none" : "lower";
+bool find_normalization(std::string_view name, Normalization *normalization) {
+  for (uint8 one = 0; one <= kLastNormalization; ++one)
+    if (name == kNames[one]) {
+      *normalization = static_cast<Normalization>(one);
+      return true;
+    }
+  return false;
+}
+
+// SQL_ASCII does not say which characters its bytes are. In multibyte encodings other than UTF8 the
+// canary does not cover the characters beyond ASCII, so a changed lower() would go unnoticed. ICU
+// takes Unicode. Other encodings could be converted for it, but nobody has asked for that.
+void require_available(Normalization normalization) {
+  const int encoding = GetDatabaseEncoding();
+  if (likely(encoding == PG_UTF8) || normalization == Normalization::kNone) return;
+  if (normalization == Normalization::kLower && encoding != PG_SQL_ASCII &&
+      pg_database_encoding_max_length() == 1)
+    return;
+  ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+                  errmsg("normalization \"%s\" is not available in encoding \"%s\"",
+                         normalization_name(normalization), GetDatabaseEncodingName()),
+                  errhint("Use normalization \"none\", or a database with encoding \"UTF8\".")));
+}
+
+Normalization normalization_named(std::string_view name) {
+  Normalization normalization;
+  if (!find_normalization(name, &normalization))
+    ereport(ERROR,
+            (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+             errmsg("unrecognized normalization \"%s\"", item_for_message(name)),
+             errhint("Normalizations are \"lower\", \"nfkc\" (full-width and invisible characters "
+                     "make no difference either), \"username\" (nor do look-alike ones), and "
+                     "\"none\".")));
+  require_available(normalization);
+  return normalization;
 }
 
 bool is_ascii(std::string_view item) {
@@ -128,19 +139,22 @@ const char *item_for_message(std::string_view item) {
   return pnstrdup(item.data(), pg_mbcliplen(item.data(), static_cast<int>(item.size()), 64));
 }
 
-// Compares the server's lower() with lower_ascii over all of ASCII, once in a backend. A database
-// cannot change its locale, so the answer stays right. -1 means that it is not known yet.
-bool ascii_lowers_plainly() {
-  static constinit int8 plainly = -1;
-  if (unlikely(plainly < 0)) {
+// Compares both keys of all of ASCII, once in a backend. A database cannot change its locale, nor a
+// process its ICU, so the answer stays right. -1 means that it is not known yet. One text of all
+// characters is enough: no character of ASCII changes what becomes of its neighbor.
+bool has_plain_ascii(Normalization normalization) {
+  if (normalization == Normalization::kNone) return true;
+  static constinit int8 plain[kLastNormalization + 1] = {-1, -1, -1, -1};
+  int8 &known = plain[static_cast<int>(normalization)];
+  if (unlikely(known < 0)) {
     const AsciiLines lines;
-    char expected[sizeof lines.bytes];
-    lower_ascii(lines.view(), expected);
-    char *lowered = lower_by_collation(lines.view());
-    plainly = std::string_view(lowered) == std::string_view(expected, sizeof expected) ? 1 : 0;
-    pfree(lowered);
+    char expected[3 * sizeof lines.bytes];
+    const size_t length = ascii_key(normalization, lines.view(), expected);
+    const std::string_view key = any_key(normalization, lines.view());
+    known = key == std::string_view(expected, length) ? 1 : 0;
+    free_key(key, lines.view());
   }
-  return plainly != 0;
+  return known != 0;
 }
 
 // For notices and advice only. No key depends on the answer, so a sample of letters is enough.
@@ -168,21 +182,26 @@ void notice_ascii_only(Normalization normalization, const char *filter) {
 
 // It opens the hasher also for keys that md5.hpp hashes alone. So a server without MD5 raises its
 // error at the first item, and not only at the first long one.
-bool write_short_key(Normalization normalization, std::string_view item, size_t max_bytes,
-                     md5::Block &block) {
+size_t write_short_key(Normalization normalization, std::string_view item, size_t max_bytes,
+                       md5::Block &block) {
   open_hasher();
-  if (unlikely(item.size() > max_bytes)) return false;
-  if (normalization == Normalization::kNone)
-    item.copy(md5::text_of(block), item.size());
-  else if (!ascii_lowers_plainly() || !lower_ascii(item, md5::text_of(block)))
-    return false;
-  md5::pad(block, item.size());
-  return true;
+  char *key = md5::text_of(block);
+  size_t length;
+  if (normalization == Normalization::kNone) {
+    if (unlikely(item.size() > max_bytes)) return kNoShortKey;
+    length = item.copy(key, item.size());
+  } else {
+    if (unlikely(!has_plain_ascii(normalization))) return kNoShortKey;
+    length = ascii_key(normalization, item, {key, max_bytes});
+    if (unlikely(length == kNoAsciiKey)) return kNoShortKey;
+  }
+  md5::pad(block, length);
+  return length;
 }
 
 Digest hash_item(Normalization normalization, std::string_view item) {
   md5::Block block;
-  if (likely(write_short_key(normalization, item, md5::kMaxKeyBytes, block)))
+  if (likely(write_short_key(normalization, item, md5::kMaxKeyBytes, block) != kNoShortKey))
     return md5::digest(block);
   return hash_any_key(normalization, item);
 }
@@ -202,7 +221,8 @@ void hash_items(Normalization normalization, std::span<const std::string_view> i
     lanes = 0;
   };
   for (size_t i = 0; i < items.size(); ++i) {
-    if (unlikely(!write_short_key(normalization, items[i], md5::kMaxKeyBytes, blocks[lanes]))) {
+    if (unlikely(write_short_key(normalization, items[i], md5::kMaxKeyBytes, blocks[lanes]) ==
+                 kNoShortKey)) {
       digests[i] = hash_any_key(normalization, items[i]);
       continue;
     }
@@ -217,8 +237,9 @@ void hash_items(Normalization normalization, std::span<const std::string_view> i
 ItemBits hash_to_bits(const Header &header, std::string_view item) {
   ItemBits bits;
   md5::Block block;
-  if (likely(write_short_key(header.normalization, item, md5::kMaxKeyBytes, block))) {
-    const std::string_view key(md5::text_of(block), item.size());
+  const size_t length = write_short_key(header.normalization, item, md5::kMaxKeyBytes, block);
+  if (likely(length != kNoShortKey)) {
+    const std::string_view key(md5::text_of(block), length);
     if (!item_bits(header, hasher, key, md5::digest(block), bits)) hash_failed();
     return bits;
   }
@@ -231,13 +252,13 @@ ItemBits hash_to_bits(const Header &header, std::string_view item) {
 extern "C" {
 
 // bloom_normalize(item text, normalization text) -> text: the key that is hashed. Strict. It calls
-// lower() for every item: the short cut gives the same key, and speed does not matter here.
+// lower() or ICU for every item: the short cut gives the same key, and speed does not matter here.
 PG_FUNCTION_INFO_V1(bloom_normalize);
 PGDLLEXPORT Datum bloom_normalize(PG_FUNCTION_ARGS) {
-  text *item = PG_GETARG_TEXT_PP(0);
-  const Normalization normalization = normalization_named(text_to_cstring(PG_GETARG_TEXT_PP(1)));
-  if (normalization == Normalization::kNone) PG_RETURN_TEXT_P(item);
-  PG_RETURN_TEXT_P(cstring_to_text(lower_by_collation(text_view(item))));
+  const text *item = PG_GETARG_TEXT_PP(0);
+  const std::string_view key =
+      any_key(normalization_named(text_view(PG_GETARG_TEXT_PP(1))), text_view(item));
+  PG_RETURN_TEXT_P(cstring_to_text_with_len(key.data(), static_cast<int>(key.size())));
 }
 
 }  // extern "C"

@@ -7,16 +7,25 @@
 #include <span>
 #include <string_view>
 
+#include "bloomfilter/ascii_key.hpp"
 #include "bloomfilter/filter.hpp"
 #include "bloomfilter/format.hpp"
 #include "bloomfilter/hash.hpp"
 
 namespace bloomfilter {
 
+// The name of a normalization, as SQL and the settings of a filter have it.
+const char *normalization_name(Normalization normalization);
+
+// Sets *normalization to the one of that name. False if there is none.
+bool find_normalization(std::string_view name, Normalization *normalization);
+
 // The normalization of that name. Raises 22023 for an unknown name, and 0A000 if the encoding of
 // this database does not allow the normalization.
-Normalization normalization_named(const char *name);
-const char *normalization_name(Normalization normalization);
+Normalization normalization_named(std::string_view name);
+
+// Raises 0A000 if the encoding of this database does not allow the normalization.
+void require_available(Normalization normalization);
 
 inline std::string_view text_view(const text *item) {
   return {VARDATA_ANY(item), static_cast<size_t>(VARSIZE_ANY_EXHDR(item))};
@@ -31,7 +40,7 @@ const char *item_for_message(std::string_view item);
 char *lower_by_collation(std::string_view item);
 
 // Every ASCII character except NUL, each on a line of its own. Canaries begin with this text, and
-// ascii_lowers_plainly compares two ways to lower it.
+// has_plain_ascii compares two ways to its key.
 struct AsciiLines {
   char bytes[2 * 127];
   AsciiLines() {
@@ -43,8 +52,9 @@ struct AsciiLines {
   std::string_view view() const { return {bytes, sizeof bytes}; }
 };
 
-// Whether the default collation lowers ASCII as C does. Turkish does not.
-bool ascii_lowers_plainly();
+// Whether ASCII items have the keys here that ascii_key() of the core gives them. It is false for
+// "lower" in a Turkish database, and for "username" where an ICU has other confusables.
+bool has_plain_ascii(Normalization normalization);
 
 // Whether the default collation lowers only ASCII, as C does. If so, the two cases of any other
 // letter are two names. It tries letters of several scripts, or every byte of the encoding.
@@ -57,11 +67,12 @@ void notice_ascii_only(Normalization normalization, const char *filter);
 Hasher &open_hasher();
 [[noreturn]] void hash_failed();
 
-// Writes the item's key into the block and pads it, if the key needs no call of lower() and has at
-// most `max_bytes` bytes. That is so for nearly every name. Returns false for other items; then the
-// block may hold anything.
-bool write_short_key(Normalization normalization, std::string_view item, size_t max_bytes,
-                     md5::Block &block);
+// Writes the item's key into the block and pads it, if the key needs no call of lower() or ICU and
+// has at most `max_bytes` bytes. That is so for nearly every name. Returns the key's length, which
+// may be another than the item's, or kNoShortKey; then the block may hold anything.
+inline constexpr size_t kNoShortKey = kNoAsciiKey;
+size_t write_short_key(Normalization normalization, std::string_view item, size_t max_bytes,
+                       md5::Block &block);
 
 // The MD5 digest of the item's key, as this server normalizes it today. An item may have any
 // length. Raises 55000 if OpenSSL offers no MD5.

@@ -99,6 +99,7 @@ void inspect_filter(Rebuild *rebuild) {
   rebuild->old = filter.settings();
   require_plain_columns(filter.relation);
   if (rebuild->source == nullptr) require_growable(filter);
+  require_available(filter.settings().normalization);
   refuse_replicated(*rebuild);
   take_rebuild_lock(*rebuild);
   enter_phase(rebuild->relid, Phase::kOpening);

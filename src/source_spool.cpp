@@ -300,8 +300,8 @@ void close_spool(SourceSpool *spool) {
 void spool_name(SourceSpool *spool, std::string_view name) {
   Assert(spool->keys_count < md5::kLanes);
   // Only keys of at most 55 bytes can be hashed eight at a time. A longer one is hashed alone.
-  if (!write_short_key(spool->normalization, name, md5::kMaxKeyBytes,
-                       spool->keys[spool->keys_count]))
+  if (write_short_key(spool->normalization, name, md5::kMaxKeyBytes,
+                      spool->keys[spool->keys_count]) == kNoShortKey)
     return spool_digest(spool, hash_item(spool->normalization, name));
   if (++spool->keys_count == md5::kLanes) hash_keys(spool);
 }

@@ -45,9 +45,9 @@ const char *format_error_detail(FormatError error);
 // names what is wrong.
 ValueView require_value(std::span<const uint8> bytes);
 
-// The header of a value that is built now on this server. Raises 0A000 if this database does not
-// lower A to Z to a to z: readers elsewhere rely on that. Also raises 0A000 in an encoding that is
-// not in the list of format.hpp.
+// The header of a value that is built now on this server. Raises 0A000 if ASCII items have other
+// keys here than everywhere: readers elsewhere rely on those. Also raises 0A000 in an encoding that
+// is not in the list of format.hpp.
 Header new_header(const Geometry &geometry, Normalization normalization);
 
 // A new value with all bits zero, in the current context. It must not be passed to pfree.

@@ -78,19 +78,19 @@ Building *finish_building(Building *building) {
 void add_item(Building *building, std::string_view item) {
   const Header &header = building->header;
   AddQueue *queue = building->queue;
-  if (queue != nullptr &&
-      write_short_key(header.normalization, item, queue->max_key_bytes(), queue->block()))
-    return queue->push(item.size());
+  if (queue != nullptr) {
+    const size_t length =
+        write_short_key(header.normalization, item, queue->max_key_bytes(), queue->block());
+    if (likely(length != kNoShortKey)) return queue->push(length);
+  }
   const ItemBits bits = hash_to_bits(header, item);
   chunk_add(building->bits() + header.chunk_offset(bits.chunk), bits);
 }
 
-// Called for each row. So the usual name is compared as it stands, without a copy as a C string.
+// Called for each row. So the name is compared as it stands, without a copy as a C string.
 Normalization normalization_argument(FunctionCallInfo fcinfo, int argument) {
   if (PG_ARGISNULL(argument)) null_argument("normalization");
-  const std::string_view name = text_view(PG_GETARG_TEXT_PP(argument));
-  if (name == "lower" && GetDatabaseEncoding() == PG_UTF8) return Normalization::kLower;
-  return normalization_named(pnstrdup(name.data(), name.size()));
+  return normalization_named(text_view(PG_GETARG_TEXT_PP(argument)));
 }
 
 // Adds the item of the row to the state. For the first row it makes the state, and calls

@@ -19,13 +19,13 @@ void warn_of_normalization(const Header &header) {
   static constinit bool told = false;
   if (told) return;
   told = true;
-  ereport(
-      WARNING,
-      (errmsg("normalization \"%s\" of this server differs from that of a bloomfilter value",
-              normalization_name(header.normalization)),
-       ascii_lowers_plainly() ? errdetail("Checks of names with non-ASCII characters answer maybe.")
-                              : errdetail("Checks answer maybe."),
-       errhint("Build the value again on this server.")));
+  ereport(WARNING,
+          (errmsg("normalization \"%s\" of this server differs from that of a bloomfilter value",
+                  normalization_name(header.normalization)),
+           has_plain_ascii(header.normalization)
+               ? errdetail("Checks of names with non-ASCII characters answer maybe.")
+               : errdetail("Checks answer maybe."),
+           errhint("Build the value again on this server.")));
 }
 
 // A part of a value that is stored out of line: only the TOAST rows that contain it are read.
@@ -166,7 +166,7 @@ PG_FUNCTION_INFO_V1(bloom_empty);
 PGDLLEXPORT Datum bloom_empty(PG_FUNCTION_ARGS) {
   const float8 capacity = PG_GETARG_FLOAT8(0), fp_rate = PG_GETARG_FLOAT8(1);
   require_size_arguments(capacity, fp_rate);
-  const Normalization normalization = normalization_named(text_to_cstring(PG_GETARG_TEXT_PP(2)));
+  const Normalization normalization = normalization_named(text_view(PG_GETARG_TEXT_PP(2)));
   return PointerGetDatum(
       new_value(new_header(value_geometry_for(capacity, fp_rate), normalization)));
 }

@@ -10,6 +10,7 @@
 #include <span>
 #include <string_view>
 
+#include "bloomfilter/ascii_key.hpp"
 #include "bloomfilter/chunk.hpp"
 #include "bloomfilter/format.hpp"
 #include "bloomfilter/hash.hpp"
@@ -93,23 +94,23 @@ class FilterView {
 
   // Whether an item, in UTF-8, might be in the filter. The key of an item beyond ASCII is known
   // here only under normalization "none", and only if the value was built in a UTF8 database: what
-  // lower() makes of it depends on the server's locale, and a wrong key would deny a member.
+  // the others make of it depends on the server's locale or ICU, and a wrong key would deny a
+  // member.
   Answer might_contain(Hasher &hasher, std::string_view item) const {
     if (bits_.empty()) return Answer::kAskServer;
-    bool ascii = true;
-    for (const char byte : item) ascii = ascii && static_cast<unsigned char>(byte) < 0x80;
-    if (header_.normalization == Normalization::kNone)
+    if (header_.normalization == Normalization::kNone) {
+      bool ascii = true;
+      for (const char byte : item) ascii = ascii && static_cast<unsigned char>(byte) < 0x80;
       return ascii || header_.canary == kUtf8Canary ? look(hasher, item) : Answer::kAskServer;
-    std::array<char, kMaxLowered> lowered;
-    if (!ascii || item.size() > lowered.size()) return Answer::kAskServer;
-    for (std::size_t i = 0; i < item.size(); ++i)
-      lowered[i] = static_cast<char>(item[i] >= 'A' && item[i] <= 'Z' ? item[i] | 0x20 : item[i]);
-    return look(hasher, {lowered.data(), item.size()});
+    }
+    std::array<char, kMaxKey> key;
+    const std::size_t length = ascii_key(header_.normalization, item, key);
+    return length == kNoAsciiKey ? Answer::kAskServer : look(hasher, {key.data(), length});
   }
 
  private:
-  // Longer items are lowered by the server: this has no memory of its own but the stack.
-  static constexpr std::size_t kMaxLowered = 1024;
+  // The server makes the longer keys: this has no memory of its own but the stack.
+  static constexpr std::size_t kMaxKey = 1024;
 
   // Tests the bits of a key.
   Answer look(Hasher &hasher, std::string_view key) const {

@@ -18,8 +18,18 @@ namespace bloomfilter {
 
 // What is done to an item before it is hashed. The number is a byte of the header; a number that
 // was used once never gets another meaning.
-enum class Normalization : std::uint8_t { kNone = 0, kLower = 1 };
-inline constexpr std::uint8_t kLastNormalization = 1;
+enum class Normalization : std::uint8_t { kNone = 0, kLower = 1, kNfkc = 2, kUsername = 3 };
+inline constexpr std::uint8_t kLastNormalization = 3;
+
+// The last four bytes of the header: zero for "none" and "lower", "nfkc" and "user" in ASCII for
+// the others. The byte that says the normalization stands in the header twice in this way. If it
+// were damaged alone, the value would be read by another rule than it was built by, and would deny
+// members, ASCII ones too.
+constexpr std::uint32_t normalization_mark(Normalization normalization) {
+  if (normalization == Normalization::kNfkc) return 0x6e666b63;
+  if (normalization == Normalization::kUsername) return 0x75736572;
+  return 0;
+}
 
 inline constexpr std::uint8_t kFormatVersion = 1;
 // 256 MiB, and not the gigabyte that a PostgreSQL value may have: the text form takes two
@@ -51,7 +61,7 @@ struct Header {
 
 // The canary of "none" in a database of each encoding that a PostgreSQL server can have. It is a
 // digest of ASCII and the encoding's name alone, so it can be listed here. The canary of "lower"
-// depends on the server's locale and cannot.
+// depends on the server's locale, those of "nfkc" and "username" on its ICU: they cannot.
 struct EncodingCanary {
   std::string_view encoding;
   std::uint32_t canary;
@@ -80,8 +90,8 @@ consteval std::uint32_t none_canary(std::string_view encoding) {
 inline constexpr std::uint32_t kUtf8Canary = none_canary("UTF8");
 
 // Whether a value of that normalization can have that canary. "none" has a canary of the table, and
-// "lower" has any other. So a header whose normalization was changed is found out: read by another
-// rule than it was built by, the value would deny its members.
+// the others have any other. So a header whose normalization was changed is found out: read by
+// another rule than it was built by, the value would deny its members.
 constexpr bool canary_fits(Normalization normalization, std::uint32_t canary) {
   bool is_of_none = false;
   for (const EncodingCanary &known : kNoneCanaries) is_of_none |= known.canary == canary;
@@ -97,7 +107,7 @@ enum class FormatError {
   kChunkBits,      // chunk size out of range
   kNormalization,  // a normalization that this version does not know
   kChunks,         // no chunks, or more bits than kMaxValueBits
-  kReserved,       // reserved bytes that are not zero
+  kMark,           // last bytes that are not the mark of the normalization
   kCanary,         // a canary that no server gives to this normalization
   kLength,         // more or fewer bytes than the header says
 };
@@ -129,8 +139,8 @@ constexpr FormatError read_header(std::span<const std::uint8_t> bytes, Header &h
   if (chunks == 0 || chunks > static_cast<std::uint32_t>(kMaxChunks) ||
       std::uint64_t{chunks} << bytes[2] > kMaxValueBits)
     return FormatError::kChunks;
-  if (format::read_u32(&bytes[12]) != 0) return FormatError::kReserved;
   const auto normalization = static_cast<Normalization>(bytes[3]);
+  if (format::read_u32(&bytes[12]) != normalization_mark(normalization)) return FormatError::kMark;
   const std::uint32_t canary = format::read_u32(&bytes[8]);
   if (!canary_fits(normalization, canary)) return FormatError::kCanary;
   header = {bytes[1], bytes[2], normalization, static_cast<std::int32_t>(chunks), canary};
@@ -153,7 +163,7 @@ constexpr void write_header(const Header &header, std::uint8_t *bytes) {
   bytes[3] = static_cast<std::uint8_t>(header.normalization);
   format::write_u32(&bytes[4], static_cast<std::uint32_t>(header.chunks));
   format::write_u32(&bytes[8], header.canary);
-  format::write_u32(&bytes[12], 0);
+  format::write_u32(&bytes[12], normalization_mark(header.normalization));
 }
 
 // The field log2_chunk_bits for chunks of that many bits, a power of two.

@@ -321,6 +321,62 @@ TEST_F(FilterTest, LowerOfALongItemIsLeftToTheServer) {
   EXPECT_EQ(lower({}, std::string(100000, 'z')), Answer::kAskServer);
 }
 
+// Each character alone, between others, and at an end, where white space goes.
+TEST_F(FilterTest, NfkcTakesAsciiTrimmedAndInLowerCase) {
+  const auto nfkc = [&](const std::vector<std::string> &keys, std::string_view item) {
+    return ask(Normalization::kNfkc, kOtherCanary, keys, item);
+  };
+  for (const char *item : {"ada b", "Ada B", " ADA B", "\t\n\v\f\r ada b\r\n "})
+    EXPECT_EQ(nfkc({"ada b"}, item), Answer::kMaybe) << item;
+  for (const char *item : {"", " ", "\t \r\n"}) EXPECT_EQ(nfkc({""}, item), Answer::kMaybe);
+  EXPECT_EQ(nfkc({"ada b"}, "ada  b"), Answer::kDefinitelyNot);
+  for (int c = 1; c < 128; ++c) {
+    const bool white = c == 32 || (9 <= c && c <= 13);
+    const std::string plain(1, static_cast<char>(65 <= c && c <= 90 ? c + 32 : c));
+    const std::string one(1, static_cast<char>(c));
+    EXPECT_EQ(nfkc({white ? "" : plain}, one), Answer::kMaybe) << c;
+    EXPECT_EQ(nfkc({"a" + plain + "b"}, "A" + one + "B"), Answer::kMaybe) << c;
+    EXPECT_EQ(nfkc({white ? "a" : "a" + plain}, "A" + one), Answer::kMaybe) << c;
+    EXPECT_EQ(nfkc({white ? "a" : plain + "a"}, one + "A"), Answer::kMaybe) << c;
+  }
+  EXPECT_EQ(nfkc({"ada"}, "\034ada"), Answer::kDefinitelyNot);
+}
+
+TEST_F(FilterTest, UsernameTakesAsciiThatLooksAlike) {
+  const auto username = [&](const std::vector<std::string> &keys, std::string_view item) {
+    return ask(Normalization::kUsername, kOtherCanary, keys, item);
+  };
+  for (const char *item : {"rnodern", "modern", "MODERN", "rnodem", " RNODEM\n"})
+    EXPECT_EQ(username({"rnodern"}, item), Answer::kMaybe) << item;
+  for (const char *item : {"userl", "user1", "USER|", " user1 "})
+    EXPECT_EQ(username({"userl"}, item), Answer::kMaybe) << item;
+  EXPECT_EQ(username({"looo/o"}, "100%"), Answer::kMaybe);
+  EXPECT_EQ(username({"''''"}, "`'\""), Answer::kMaybe);
+  // A capital I is a small i first, and that looks like nothing else.
+  EXPECT_EQ(username({"paypal"}, "paypaI"), Answer::kDefinitelyNot);
+  const std::string_view others = "\t\n\v\f\r \"%01M`m|";
+  for (int c = 1; c < 128; ++c) {
+    if (others.find(static_cast<char>(c)) != others.npos) continue;
+    const std::string plain(1, static_cast<char>(65 <= c && c <= 90 ? c + 32 : c));
+    EXPECT_EQ(username({plain}, std::string(1, static_cast<char>(c))), Answer::kMaybe) << c;
+  }
+}
+
+// The limit of 1,024 bytes is one of the key, which is longer than the item here.
+TEST_F(FilterTest, AKeyThatGrowsBeyondTheLimitIsLeftToTheServer) {
+  std::string key;
+  for (int i = 0; i < 512; ++i) key += "rn";
+  EXPECT_EQ(ask(Normalization::kUsername, kOtherCanary, {key}, std::string(512, 'm')),
+            Answer::kMaybe);
+  for (const std::string &item : {std::string(512, 'm') + "a", "a" + std::string(512, 'm'),
+                                  std::string(100000, '%'), std::string(342, '%')})
+    EXPECT_EQ(ask(Normalization::kUsername, kOtherCanary, {}, item), Answer::kAskServer);
+  EXPECT_EQ(ask(Normalization::kUsername, kOtherCanary, {}, std::string(341, '%')),
+            Answer::kDefinitelyNot);
+  EXPECT_EQ(ask(Normalization::kNfkc, kOtherCanary, {}, std::string(5000, ' ') + "a"),
+            Answer::kDefinitelyNot);
+}
+
 // Wherever the one byte beyond ASCII stands.
 TEST_F(FilterTest, BeyondAsciiTheKeyIsKnownOnlyOfNoneInUtf8) {
   for (std::size_t at = 0; at < 20; ++at)
@@ -337,7 +393,9 @@ TEST_F(FilterTest, BeyondAsciiTheKeyIsKnownOnlyOfNoneInUtf8) {
         if (other.canary != kUtf8Canary) {
           EXPECT_EQ(answer(Normalization::kNone, other.canary), unknown) << other.encoding << at;
         }
-      EXPECT_EQ(answer(Normalization::kLower, kOtherCanary), unknown) << at;
+      for (const Normalization other :
+           {Normalization::kLower, Normalization::kNfkc, Normalization::kUsername})
+        EXPECT_EQ(answer(other, kOtherCanary), unknown) << at;
     }
 }
 

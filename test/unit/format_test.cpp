@@ -57,10 +57,29 @@ FormatError read(const Bytes &header) {
   return error;
 }
 
+// The last four bytes of a header.
+std::string_view mark_of(Normalization normalization) {
+  switch (normalization) {
+    case Normalization::kNone:
+    case Normalization::kLower:
+      break;
+    case Normalization::kNfkc:
+      return "nfkc";
+    case Normalization::kUsername:
+      return "user";
+  }
+  return {"\0\0\0\0", 4};
+}
+
+constexpr Normalization kNormalizations[] = {Normalization::kNone, Normalization::kLower,
+                                             Normalization::kNfkc, Normalization::kUsername};
+
 Bytes with_normalization(Normalization normalization, std::uint32_t canary) {
   Bytes header = with_byte(kSmallest, 3, static_cast<int>(normalization));
-  for (std::size_t i = 0; i < 4; ++i)
+  for (std::size_t i = 0; i < 4; ++i) {
     header[8 + i] = static_cast<std::uint8_t>(canary >> 8 * (3 - i) & 0xff);
+    header[12 + i] = static_cast<std::uint8_t>(mark_of(normalization)[i]);
+  }
   return header;
 }
 
@@ -80,6 +99,8 @@ TEST(FormatTest, ConstantsOfVersionOne) {
   EXPECT_EQ(kMaxValueBits, kMostBits);
   EXPECT_EQ(static_cast<int>(Normalization::kNone), 0);
   EXPECT_EQ(static_cast<int>(Normalization::kLower), 1);
+  EXPECT_EQ(static_cast<int>(Normalization::kNfkc), 2);
+  EXPECT_EQ(static_cast<int>(Normalization::kUsername), 3);
   EXPECT_EQ(1 << kMinLog2ChunkBits, kMinChunkBits);
   EXPECT_EQ(1 << kMaxLog2ChunkBits, kChunkBits);
 }
@@ -88,8 +109,29 @@ TEST(FormatTest, FieldsHaveTheirRanges) {
   expect_range(0, 1, 1, FormatError::kVersion);
   expect_range(1, 1, 32, FormatError::kHashes);
   expect_range(2, 6, 13, FormatError::kChunkBits);
-  expect_range(3, 1, 1, FormatError::kNormalization, 0);
+  for (int byte = 4; byte < 256; ++byte)
+    EXPECT_EQ(read(with_byte(kSmallest, 3, byte)), FormatError::kNormalization) << byte;
   EXPECT_EQ(read(with_normalization(Normalization::kNone, kUtf8Canary)), FormatError::kNone);
+  EXPECT_EQ(read(with_normalization(Normalization::kNfkc, 1)), FormatError::kNone);
+  EXPECT_EQ(read(with_normalization(Normalization::kUsername, 1)), FormatError::kNone);
+}
+
+// A value that was built by one rule is never read by another: with either of the two places
+// changed alone it is refused. "none" and "lower" are told apart by their canaries.
+TEST(FormatTest, NormalizationStandsInTheHeaderTwice) {
+  for (const Normalization built : kNormalizations)
+    for (const Normalization read_as : kNormalizations) {
+      const std::uint32_t canary = built == Normalization::kNone ? kUtf8Canary : 0x01020304;
+      Bytes header = with_normalization(built, canary);
+      header[3] = static_cast<std::uint8_t>(read_as);
+      EXPECT_EQ(read(header) == FormatError::kNone, built == read_as)
+          << static_cast<int>(built) << " as " << static_cast<int>(read_as);
+      header = with_normalization(built, canary);
+      const std::string_view mark = mark_of(read_as);
+      std::copy(mark.begin(), mark.end(), header.begin() + 12);
+      EXPECT_EQ(read(header), mark == mark_of(built) ? FormatError::kNone : FormatError::kMark)
+          << static_cast<int>(built) << " marked as " << static_cast<int>(read_as);
+    }
 }
 
 TEST(FormatTest, ChunksFromOneToWhatFits) {
@@ -116,11 +158,15 @@ TEST(FormatTest, LargestValueHas256Mebibytes) {
   }
 }
 
-TEST(FormatTest, ReservedBitsAreZero) {
-  for (std::size_t byte = 12; byte < 16; ++byte)
-    for (int bit = 0; bit < 8; ++bit)
-      EXPECT_EQ(read(with_byte(kSmallest, byte, 1 << bit)), FormatError::kReserved)
-          << "bit " << bit << " of byte " << byte;
+TEST(FormatTest, EveryBitOfTheMarkCounts) {
+  for (const Normalization normalization : kNormalizations)
+    for (std::size_t byte = 12; byte < 16; ++byte)
+      for (int bit = 0; bit < 8; ++bit) {
+        Bytes header = with_normalization(normalization,
+                                          normalization == Normalization::kNone ? kUtf8Canary : 1);
+        header[byte] ^= static_cast<std::uint8_t>(1 << bit);
+        EXPECT_EQ(read(header), FormatError::kMark) << "bit " << bit << " of byte " << byte;
+      }
 }
 
 // As make_canary() of the extension computes them: the characters of ASCII from 1 on, an end of
@@ -144,7 +190,9 @@ TEST(FormatTest, CanaryIsOneOfItsNormalization) {
   for (const EncodingCanary &known : kNoneCanaries) {
     SCOPED_TRACE(known.encoding);
     EXPECT_EQ(read(with_normalization(Normalization::kNone, known.canary)), FormatError::kNone);
-    EXPECT_EQ(read(with_normalization(Normalization::kLower, known.canary)), FormatError::kCanary);
+    for (const Normalization other :
+         {Normalization::kLower, Normalization::kNfkc, Normalization::kUsername})
+      EXPECT_EQ(read(with_normalization(other, known.canary)), FormatError::kCanary);
     for (int bit = 0; bit < 32; ++bit) {
       const std::uint32_t other = known.canary ^ 1u << bit;
       EXPECT_EQ(read(with_normalization(Normalization::kNone, other)), FormatError::kCanary);
@@ -195,7 +243,7 @@ TEST(FormatTest, NumbersHaveTheirHighByteFirst) {
 TEST(FormatTest, WhatIsWrittenIsRead) {
   for (int k = 1; k <= 32; ++k)
     for (int log2 = 6; log2 <= 13; ++log2)
-      for (Normalization normalization : {Normalization::kNone, Normalization::kLower})
+      for (Normalization normalization : kNormalizations)
         for (std::int32_t chunks : {1, 3, 256, 77777, 1 << 18})
           for (std::uint32_t canary :
                {0u, 1u, 0x80000000u, 0xffffffffu, kUtf8Canary, none_canary("EUC_JP")}) {

@@ -1,0 +1,203 @@
+// "nfkc" is NFKC_Casefold, then without white space at the ends. "username" is that, then the
+// confusable skeleton of UTS #39, then that again, until nothing changes. What these lines say is
+// frozen, as the bit layout is: with another rule, filters would deny their members.
+//
+// - NFKC_Casefold folds case, full-width forms and ligatures, and drops characters that nobody sees
+//   (zero width, soft hyphen). The trim comes after it: white space may come to an end only when
+//   such a character is dropped. Without that, a key would not be its own key.
+// - The skeleton is the plain one. The bidirectional skeleton of later versions of UTS #39 compares
+//   names as they are displayed in a line of one direction. It needs ICU 74, and nobody knows in
+//   which direction a page will show a name. So it would tie the key to the version of ICU.
+// - A skeleton may bring a capital letter (0 looks like O), and its fold may have another skeleton
+//   (a cross through M: M, then m, then rn). Most items change in one round or none, and the rest
+//   in two.
+// - There is no locale in any of this: both tables are for all languages.
+#include "pg.hpp"
+
+// The C API alone: the C++ classes of ICU have destructors, and change with its version.
+#define U_SHOW_CPLUSPLUS_API 0
+#define U_SHOW_CPLUSPLUS_HEADER_API 0
+#include <unicode/icudataver.h>
+#include <unicode/uchar.h>
+#include <unicode/unorm2.h>
+#include <unicode/uspoof.h>
+#include <unicode/ustring.h>
+#include <unicode/uversion.h>
+
+#include "item_icu.hpp"
+
+namespace bloomfilter {
+namespace {
+
+// Text in UTF-16, which ICU works on, in memory of palloc.
+struct Utf16 {
+  UChar *units;
+  int32 length;
+  friend bool operator==(const Utf16 &one, const Utf16 &other) {
+    return one.length == other.length && u_memcmp(one.units, other.units, one.length) == 0;
+  }
+};
+
+// A key that has not settled after so many rounds is taken as it is: it is still a function of the
+// item. No item is known that needs more than two.
+constexpr int kMaxRounds = 16;
+
+// Raises an error if ICU failed. It has no more memory, or lacks its data file, or the text became
+// longer than 2^31 units.
+void require_success(UErrorCode error) {
+  if (likely(U_SUCCESS(error))) return;
+  ereport(ERROR, (errcode(error == U_MEMORY_ALLOCATION_ERROR ? ERRCODE_OUT_OF_MEMORY
+                                                             : ERRCODE_SYSTEM_ERROR),
+                  errmsg("could not normalize a name: ICU reports %s", u_errorName(error))));
+}
+
+// The result of convert(units, capacity, &error), which is an ICU function that writes text and
+// returns its length, also where the capacity does not suffice. Then it is called once more. Some
+// of these functions take a capacity of zero for a mistake.
+template <typename Convert>
+Utf16 converted(int32 guess, Convert convert) {
+  for (int32 capacity = Max(guess, 1);;) {
+    auto *units = static_cast<UChar *>(
+        palloc_extended(sizeof(UChar) * static_cast<Size>(capacity), MCXT_ALLOC_HUGE));
+    UErrorCode error = U_ZERO_ERROR;
+    const int32 length = convert(units, capacity, &error);
+    if (error != U_BUFFER_OVERFLOW_ERROR) {
+      require_success(error);
+      return {units, length};
+    }
+    pfree(units);
+    capacity = length;
+  }
+}
+
+// Text in UTF-8 as UTF-16. Invalid bytes are in no text of a UTF8 database. They come only where a
+// filter was restored into another encoding. There no check is answered from it.
+Utf16 to_utf16(std::string_view text) {
+  constexpr UChar32 kReplacement = 0xFFFD;
+  const auto bytes = static_cast<int32>(text.size());
+  return converted(bytes, [&](UChar *units, int32 capacity, UErrorCode *error) {
+    int32 length = 0;
+    u_strFromUTF8WithSub(units, capacity, &length, text.data(), bytes, kReplacement, nullptr,
+                         error);
+    return length;
+  });
+}
+
+// UTF-16 as UTF-8, which takes at most three bytes a unit.
+std::string_view to_utf8(const Utf16 &text) {
+  const Size most = 3 * static_cast<Size>(text.length);
+  char *bytes = static_cast<char *>(palloc_extended(most + 1, MCXT_ALLOC_HUGE));
+  const auto capacity = static_cast<int32>(Min(most, static_cast<Size>(PG_INT32_MAX)));
+  int32 length = 0;
+  UErrorCode error = U_ZERO_ERROR;
+  u_strToUTF8(bytes, capacity, &length, text.units, text.length, &error);
+  require_success(error);
+  return {bytes, static_cast<size_t>(length)};
+}
+
+// White_Space of Unicode, as it has been since 2013. It is written here and not asked of ICU, so
+// that no other version can bring another list.
+constexpr bool is_white_space(UChar unit) {
+  return (unit >= 0x09 && unit <= 0x0D) || unit == 0x20 || unit == 0x85 || unit == 0xA0 ||
+         unit == 0x1680 || (unit >= 0x2000 && unit <= 0x200A) || unit == 0x2028 || unit == 0x2029 ||
+         unit == 0x202F || unit == 0x205F || unit == 0x3000;
+}
+
+// Takes white space from both ends, in place.
+void trim(Utf16 *text) {
+  while (text->length > 0 && is_white_space(text->units[text->length - 1])) --text->length;
+  int32 first = 0;
+  while (first < text->length && is_white_space(text->units[first])) ++first;
+  text->length -= first;
+  u_memmove(text->units, text->units + first, text->length);
+}
+
+// NFKC_Casefold.
+Utf16 fold(const Utf16 &text) {
+  UErrorCode error = U_ZERO_ERROR;
+  const UNormalizer2 *normalizer = unorm2_getNFKCCasefoldInstance(&error);
+  require_success(error);
+  return converted(text.length, [&](UChar *units, int32 capacity, UErrorCode *result) {
+    return unorm2_normalize(normalizer, text.units, text.length, units, capacity, result);
+  });
+}
+
+// The tables of UTS #39, opened once for the life of the backend.
+const USpoofChecker *spoof_checker() {
+  static constinit USpoofChecker *checker = nullptr;
+  if (unlikely(checker == nullptr)) {
+    UErrorCode error = U_ZERO_ERROR;
+    USpoofChecker *opened = uspoof_open(&error);
+    require_success(error);
+    checker = opened;
+  }
+  return checker;
+}
+
+// The confusable skeleton. Its type is a parameter that ICU ignores.
+Utf16 skeleton(const Utf16 &text) {
+  const USpoofChecker *checker = spoof_checker();
+  return converted(text.length, [&](UChar *units, int32 capacity, UErrorCode *error) {
+    return uspoof_getSkeleton(checker, 0, text.units, text.length, units, capacity, error);
+  });
+}
+
+// "nfkc" of a text. The caller frees the units of the result.
+Utf16 nfkc(const Utf16 &text) {
+  Utf16 folded = fold(text);
+  trim(&folded);
+  return folded;
+}
+
+// Replaces a folded text by its skeleton, folded, until it is its own. The last skeleton is the
+// text itself, mostly, and needs no fold.
+Utf16 settle(Utf16 text) {
+  for (int round = 0; round < kMaxRounds; ++round) {
+    const Utf16 plain = skeleton(text);
+    const bool is_own = plain == text;
+    const Utf16 next = is_own ? plain : nfkc(plain);
+    if (!is_own) pfree(plain.units);
+    const bool is_settled = is_own || next == text;
+    pfree(text.units);
+    text = next;
+    if (is_settled) break;
+  }
+  return text;
+}
+
+}  // namespace
+
+// A query may check millions of items in one context, so everything but the key is freed.
+std::string_view key_by_icu(Normalization normalization, std::string_view item) {
+  const Utf16 wide = to_utf16(item);
+  Utf16 key = nfkc(wide);
+  if (normalization == Normalization::kUsername) key = settle(key);
+  const std::string_view bytes = to_utf8(key);
+  pfree(wide.units);
+  pfree(key.units);
+  return bytes;
+}
+
+// One round: a second one takes skeletons and folds of characters that are lines of their own.
+std::string_view canary_lines_by_icu(int step, std::string_view lines) {
+  const Utf16 folded = fold(to_utf16(lines));
+  return to_utf8(step == 0 ? folded : skeleton(folded));
+}
+
+const char *icu_versions() {
+  UVersionInfo version;
+  char library[U_MAX_VERSION_STRING_LENGTH];
+  char unicode[U_MAX_VERSION_STRING_LENGTH];
+  char data[U_MAX_VERSION_STRING_LENGTH];
+  u_getVersion(version);
+  u_versionToString(version, library);
+  u_getUnicodeVersion(version);
+  u_versionToString(version, unicode);
+  UErrorCode error = U_ZERO_ERROR;
+  u_getDataVersion(version, &error);
+  require_success(error);
+  u_versionToString(version, data);
+  return psprintf("ICU %s, Unicode %s, data %s", library, unicode, data);
+}
+
+}  // namespace bloomfilter
