@@ -7,7 +7,7 @@
 
 #include "arguments.hpp"
 #include "chunk_update.hpp"
-#include "filter_check_add.hpp"
+#include "filter_add.hpp"
 #include "item_key.hpp"
 #include "text_cast.hpp"
 

@@ -1,6 +1,6 @@
 // Adds names that do not come as arguments of a call.
-#ifndef BLOOMFILTER_FILTER_CHECK_ADD_HPP
-#define BLOOMFILTER_FILTER_CHECK_ADD_HPP
+#ifndef BLOOMFILTER_FILTER_ADD_HPP
+#define BLOOMFILTER_FILTER_ADD_HPP
 
 #include "pg.hpp"
 
