@@ -113,9 +113,11 @@ void find_maybes(std::span<const OpenFilter> filters, std::string_view item, boo
   for (size_t i = 0; i < probed; ++i)
     rows[i] = fetch_page_ahead(filter_of(i).table->rows, probes[i].chunk);
   for (size_t i = 0; i < probed; ++i) fetch_row_ahead(rows[i], probes[i].positions);
-  for (size_t i = 0; i < probed; ++i)
+  for (size_t i = 0; i < probed; ++i) {
+    CHECK_FOR_INTERRUPTS();
     check_in_chunk(filter_of(i), {&probes[i], 1}, Access::kReadOfMany,
                    [&](const Probe &probe, bool maybe) { maybes[probe.ordinal] = maybe; });
+  }
 }
 
 }  // namespace
@@ -180,7 +182,10 @@ PGDLLEXPORT Datum bloom_might_contain_any(PG_FUNCTION_ARGS) {
   open_filters(relids, ACL_SELECT, filters);
   auto *maybes = static_cast<bool *>(palloc(size));
   if (!PG_ARGISNULL(1)) find_maybes(filters, text_view(PG_GETARG_TEXT_PP(1)), maybes);
-  for (const OpenFilter &filter : filters) close_filter(filter);
+  for (const OpenFilter &filter : filters) {
+    CHECK_FOR_INTERRUPTS();
+    close_filter(filter);
+  }
   if (PG_ARGISNULL(1)) PG_RETURN_NULL();
   auto *answer = static_cast<Datum *>(palloc(sizeof(Datum) * size));
   int count = 0;

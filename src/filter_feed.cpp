@@ -129,6 +129,11 @@ void require_definition(const TriggerData &data) {
                    "Logical replication fires statement triggers when it copies a table, but not "
                    "for the changes after that.",
                    "Use a trigger for each row.");
+  if (has_superclass(RelationGetRelid(data.tg_relation)))
+    refuse_trigger(data,
+                   "It is a statement trigger of a partition or child, and a statement on the "
+                   "parent does not fire it.",
+                   "Use a trigger for each row.");
   if (data.tg_newtable == nullptr)
     refuse_trigger(data, "It is a statement trigger without a table of the new rows.",
                    "For example: create trigger add_names after insert on users referencing new "

@@ -208,9 +208,14 @@ OpenFilter open_filter(Oid relid, LOCKMODE lock, AclMode privileges) {
 
 // One look at what other sessions have changed is enough, since it comes after the last lock.
 void open_filters(std::span<const Oid> relids, AclMode privileges, std::span<OpenFilter> filters) {
-  for (const Oid relid : relids) LockRelationOid(relid, AccessShareLock);
+  for (const Oid relid : relids) {
+    CHECK_FOR_INTERRUPTS();
+    LockRelationOid(relid, AccessShareLock);
+  }
   AcceptInvalidationMessages();
   for (size_t i = 0; i < relids.size(); ++i) {
+    // The server's list of open relations takes quadratic time if a relation is in it many times.
+    CHECK_FOR_INTERRUPTS();
     Relation relation = require_locked(relids[i]);
     require_privileges(relids[i], privileges);
     filters[i] = {relation, require_filter(relation)};

@@ -134,7 +134,20 @@ select app.maybes('all0', 'all1');
 -- A statement trigger of the parent does not fire for its partition: use a row trigger.
 insert into app.users_0 (id, username) values (4, 'missed');
 select app.maybes('missed');
+drop trigger add_names on app.users;
+-- Nor does one of a partition or child fire for the parent, so it is refused at its first row.
+create trigger add_names after insert on app.users_1 referencing new table as added
+for each statement execute function public.bloom_add_trigger('filters.username_filter', 'username');
+insert into app.users values (14, 'missed by the partition');
+insert into app.users_1 values (15, 'missed');
 drop table app.users;
+create table app.users (username text);
+create table app.users_0 () inherits (app.users);
+create trigger add_names after update on app.users_0 referencing new table as added
+for each statement execute function public.bloom_add_trigger('filters.username_filter', 'username');
+insert into app.users_0 values ('child');
+update app.users_0 set username = 'missed';
+drop table app.users cascade;
 
 -- What could miss names is refused, at the first row.
 create table app.users (username text, email text);

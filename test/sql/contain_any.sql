@@ -170,6 +170,13 @@ select locked();
 commit;
 select locked();
 
+-- A filter that is given very often takes the server quadratic time. It can be canceled meanwhile.
+select clock_timestamp() as began \gset
+set statement_timeout = '200ms';
+select bloom_might_contain_any(array_fill('renamed'::regclass, '{200000}'), 'mine');
+reset statement_timeout;
+select clock_timestamp() - :'began' < interval '5 s' as soon;
+
 -- In parallel workers.
 create table names as select 'p' || i as name from generate_series(1, 20000) i;
 alter table names set (parallel_workers = 2);
