@@ -158,8 +158,8 @@ inline double items_at_fp_rate(double fp_rate, double chunks, int chunk_bits, in
     return !coverage.is_full(items, chunks) &&
            coverage.rate(static_cast<std::uint64_t>(items), chunks) <= fp_rate;
   };
-  // The mean of fill^k is at least the k-th power of the mean fill. So the items that give this mean
-  // fill are too many, or just the result.
+  // The mean of fill^k is at least the k-th power of the mean fill. So the items that give this
+  // mean fill are too many, or just the result.
   const double hit = -std::expm1(k * std::log1p(-1.0 / chunk_bits));
   const double fill = std::pow(fp_rate, 1.0 / k);
   double many = std::ceil(std::log1p(-fill) / std::log1p(-hit / chunks)) + 1;
@@ -308,9 +308,9 @@ inline double estimated_items(double set, int chunk_bits, int k) {
   return std::log1p(-filled / chunk_bits) / (k * std::log1p(-1.0 / chunk_bits));
 }
 
-// The variance of estimated_items for a chunk that holds `items` items: how far the bits, which fall
-// where they like, let the estimate miss. Of m bits b = k i throws leave m e^-a unset, where a = b /
-// m, with variance m e^-a (1 - (1 + a) e^-a); the estimate's slope by set bits is e^a / k.
+// The variance of estimated_items for a chunk that holds `items` items: how far the bits, which
+// fall where they like, let the estimate miss. Of m bits b = k i throws leave m e^-a unset, where a
+// = b / m, with variance m e^-a (1 - (1 + a) e^-a); the estimate's slope by set bits is e^a / k.
 inline double estimate_variance(double items, int chunk_bits, int k) {
   const double a = items * k / chunk_bits;
   return chunk_bits * (std::expm1(a) - a) / (static_cast<double>(k) * k);
