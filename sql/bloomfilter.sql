@@ -366,9 +366,11 @@ comment on procedure bloom_grow(regclass) is
 
 create function bloom_info(inout filter regclass, out status text, out advice text,
     out chunks int, out normalization text, out capacity float8, out items float8,
-    out saturation float8, out target_fp_rate float8, out fp_rate float8, out fill float8,
-    out worst_chunk int, out worst_fill float8, out chunks_read int, out bytes bigint,
-    out built_at timestamptz, out age interval, out items_at_build float8, out note text)
+    out items_error float8, out saturation float8, out target_fp_rate float8,
+    out items_at_target float8, out fp_rate float8, out fill float8, out worst_chunk int,
+    out worst_fill float8, out chunks_read int, out bytes bigint, out bytes_when_made bigint,
+    out built_at timestamptz, out age interval, out items_at_build float8, out full_on date,
+    out note text)
 as 'MODULE_PATHNAME' language c stable called on null input parallel safe cost 100000;
 comment on function bloom_info(regclass) is
     'settings and state of a filter, exact: reads every chunk';
@@ -376,9 +378,11 @@ comment on function bloom_info(regclass) is
 -- Unsafe: it reads in a subtransaction, so that a damaged file of one filter is no error.
 create function bloom_info_sampled(inout filter regclass, sample int, out status text,
     out advice text, out chunks int, out normalization text, out capacity float8, out items float8,
-    out saturation float8, out target_fp_rate float8, out fp_rate float8, out fill float8,
-    out worst_chunk int, out worst_fill float8, out chunks_read int, out bytes bigint,
-    out built_at timestamptz, out age interval, out items_at_build float8, out note text)
+    out items_error float8, out saturation float8, out target_fp_rate float8,
+    out items_at_target float8, out fp_rate float8, out fill float8, out worst_chunk int,
+    out worst_fill float8, out chunks_read int, out bytes bigint, out bytes_when_made bigint,
+    out built_at timestamptz, out age interval, out items_at_build float8, out full_on date,
+    out note text)
 as 'MODULE_PATHNAME' language c stable strict parallel unsafe cost 1000;
 comment on function bloom_info_sampled(regclass, int) is
     'settings and state of a filter, estimated from that many chunks';
@@ -386,15 +390,17 @@ comment on function bloom_info_sampled(regclass, int) is
 -- The filter is the trigger's, not the function's, so that a condition on it spares the others.
 create view bloom_filters as
 select guard.tgrelid::pg_catalog.regclass as filter, info.status, info.advice, info.chunks,
-       info.normalization, info.capacity, info.items, info.saturation, info.target_fp_rate,
-       info.fp_rate, info.fill, info.worst_chunk, info.worst_fill, info.chunks_read, info.bytes,
-       info.built_at, info.age, info.items_at_build, info.note
+       info.normalization, info.capacity, info.items, info.items_error, info.saturation,
+       info.target_fp_rate, info.items_at_target, info.fp_rate, info.fill, info.worst_chunk,
+       info.worst_fill, info.chunks_read, info.bytes, info.bytes_when_made, info.built_at, info.age,
+       info.items_at_build, info.full_on, info.note
 from pg_catalog.pg_trigger guard
      cross join lateral bloom_info_sampled(guard.tgrelid::pg_catalog.regclass, 256) info
 where guard.tgfoid operator(pg_catalog.=) 'bloom_guard()'::pg_catalog.regprocedure
   and guard.tgname operator(pg_catalog.=) 'bloom_filter'
-  and pg_catalog.has_table_privilege(guard.tgrelid, 'select')
+  and (pg_catalog.has_table_privilege(guard.tgrelid, 'select')
+       or pg_catalog.pg_has_role('pg_monitor', 'usage'))
   and info.status is not null;
 comment on view bloom_filters is
-    'every filter that you may read, estimated from a sample of 256 chunks';
+    'every filter that you may read or monitor, estimated from a sample of 256 chunks';
 grant select on bloom_filters to public;

@@ -32,6 +32,9 @@ class ChunkEstimate {
         size_(static_cast<int>(bits.size()) * 8),
         k_(k) {}
 
+  // How many bits are set.
+  int set() const { return static_cast<int>(set_); }
+
   // The share of bits that are set, 0 to 1.
   float8 fill() const { return set_ / size_; }
 

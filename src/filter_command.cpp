@@ -28,6 +28,15 @@ const char *rebuild_command(Oid relid) {
   return psprintf("call bloom_rebuild(%s, '<source>')", regclass_literal(relid));
 }
 
+const char *enlarge_command(Oid relid, double capacity) {
+  return psprintf("call bloom_rebuild(%s, '<source>', capacity => %.0f)", regclass_literal(relid),
+                  capacity);
+}
+
+const char *suspend_command(Oid relid) {
+  return psprintf("select bloom_suspend(%s)", regclass_literal(relid));
+}
+
 const char *resume_command(Oid relid) {
   return psprintf("select bloom_resume(%s)", regclass_literal(relid));
 }

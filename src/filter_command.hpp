@@ -15,6 +15,12 @@ const char *qualified_name(Oid relid);
 // refuses it and says what a source is.
 const char *rebuild_command(Oid relid);
 
+// call bloom_rebuild('schema.filter', '<source>', capacity => 1000000)
+const char *enlarge_command(Oid relid, double capacity);
+
+// select bloom_suspend('schema.filter')
+const char *suspend_command(Oid relid);
+
 // select bloom_resume('schema.filter')
 const char *resume_command(Oid relid);
 

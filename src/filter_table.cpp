@@ -241,6 +241,10 @@ FilterTable *require_filter(Relation relation) {
   return table;
 }
 
+bool may_monitor() {
+  return has_privs_of_role(GetUserId(), ROLE_PG_MONITOR);
+}
+
 // Each obstacle is set before the step that it may stop. The privilege needs only the OID, but
 // comes after the relation's lock, as in open_filter.
 FilterTable *try_open_filter(Oid relid, Relation *relation, Obstacle *obstacle) {
@@ -253,7 +257,7 @@ FilterTable *try_open_filter(Oid relid, Relation *relation, Obstacle *obstacle) 
   AcceptInvalidationMessages();
   *relation = open_locked(relid);
   if (*relation == nullptr) return nullptr;
-  if (pg_class_aclmask(relid, GetUserId(), ACL_SELECT, ACLMASK_ALL) == 0) {
+  if (pg_class_aclmask(relid, GetUserId(), ACL_SELECT, ACLMASK_ALL) == 0 && !may_monitor()) {
     *obstacle = {"not readable: permission denied", grant_command(relid)};
     return nullptr;
   }

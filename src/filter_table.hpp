@@ -69,6 +69,11 @@ struct Obstacle {
   const char *advice;
 };
 
+// Whether the current role may see the figures of every filter: it has the privileges of
+// pg_monitor. A figure is a sum over many chunks, or the fill of one chunk. No name can be asked
+// for.
+bool may_monitor();
+
 // Opens a filter for reading, for a status page of many filters. It waits for no lock. If the
 // relation is locked, may not be read or is not a usable filter, it does not raise an error, but
 // returns null and sets *obstacle. The obstacle's status is null if the relation is gone. The

@@ -150,6 +150,32 @@ inline double expected_fp_rate(double items, double chunks, int chunk_bits, int 
   return part > 0 ? rate + part * (coverage.rate(whole + 1, chunks) - rate) : rate;
 }
 
+// The most items, a whole number, that `chunks` (>= 1) chunks hold at fp_rate (above 0, below 1) or
+// better. One more, and the rate is above fp_rate.
+inline double items_at_fp_rate(double fp_rate, double chunks, int chunk_bits, int k) {
+  const Coverage coverage(chunk_bits, k);
+  const auto holds = [&](double items) {
+    return !coverage.is_full(items, chunks) &&
+           coverage.rate(static_cast<std::uint64_t>(items), chunks) <= fp_rate;
+  };
+  // The mean of fill^k is at least the k-th power of the mean fill. So the items that give this
+  // mean fill are too many, or just the result.
+  const double hit = -std::expm1(k * std::log1p(-1.0 / chunk_bits));
+  const double fill = std::pow(fp_rate, 1.0 / k);
+  double many = std::ceil(std::log1p(-fill) / std::log1p(-hit / chunks)) + 1;
+  // Mostly the result is a few percent below. That saves half of the attempts.
+  double few = std::floor(0.9 * many);
+  if (!holds(few)) {
+    many = few;
+    few = 0;
+  }
+  while (many - few > 1) {
+    const double middle = std::floor(few + (many - few) / 2);
+    (holds(middle) ? few : many) = middle;
+  }
+  return few;
+}
+
 // Searches for the fewest chunks of chunk_bits bits that hold `capacity` (a whole number, at least
 // 1) items at fp_rate (above 0, below 1) or better. There is no closed formula for that. A search
 // takes some microseconds (7 for a table of a million names, core_bench), so that it is done at
@@ -280,6 +306,14 @@ inline Geometry value_geometry(double capacity, double fp_rate) {
 inline double estimated_items(double set, int chunk_bits, int k) {
   const double filled = std::min(set, chunk_bits - 0.5);
   return std::log1p(-filled / chunk_bits) / (k * std::log1p(-1.0 / chunk_bits));
+}
+
+// The variance of estimated_items for a chunk that holds `items` items: how far the bits, which
+// fall where they like, let the estimate miss. Of m bits b = k i throws leave m e^-a unset, where a
+// = b / m, with variance m e^-a (1 - (1 + a) e^-a); the estimate's slope by set bits is e^a / k.
+inline double estimate_variance(double items, int chunk_bits, int k) {
+  const double a = items * k / chunk_bits;
+  return chunk_bits * (std::expm1(a) - a) / (static_cast<double>(k) * k);
 }
 
 }  // namespace bloomfilter

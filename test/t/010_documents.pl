@@ -125,7 +125,7 @@ is(system("$folder/check $folder/taken.bin ada") >> 8, 2, 'but not one that is d
 
 # Monitoring asks what the page has it ask.
 my ($query) = $text{'docs/operations.md'} =~ /^  query: \|\n((?:    .*\n)+)/m;
-$node->safe_psql('readme', 'create role monitor_all in role pg_read_all_data');
+$node->safe_psql('readme', 'create role monitor_all in role pg_monitor');
 is( $node->safe_psql(
 		'readme', "set role monitor_all; select filter, ready, needs_action from ($query) _ order by 1"),
 	"member_filter|1|0\nusername_filter|1|0",
