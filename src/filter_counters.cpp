@@ -19,8 +19,12 @@ struct Slot {
 
 static_assert(sizeof(Slot) == 64);
 
-// Which filter has which slot. Slots are taken in order, and a key never becomes 0 again. Only
-// `lock` allows to write a key, so that no filter has two slots. Keys are read without it.
+// Keys that no filter has, since no database has the OID 0. Behind a slot that was never used,
+// there is none that is.
+constexpr uint64 kUnused = 0, kFreed = 1;
+
+// Which filter has which slot. Keys are written under `lock`, so that no filter has two slots. They
+// are read without it.
 struct CounterTable {
   LWLock lock;
   int32 tranche;
@@ -43,7 +47,7 @@ constinit PendingCounts *first_pending = nullptr;
 constinit shmem_request_hook_type next_request_hook = nullptr;
 constinit shmem_startup_hook_type next_startup_hook = nullptr;
 
-// The OID of a relation is unique in its database only. 0 is no filter.
+// The OID of a relation is unique in its database only.
 uint64 key_of(Oid relid) {
   return static_cast<uint64>(MyDatabaseId) << 32 | relid;
 }
@@ -54,7 +58,7 @@ void make_table(void *memory) {
   made->tranche = compat_new_tranche(kTranche);
   LWLockInitialize(&made->lock, made->tranche);
   made->since = GetCurrentTimestamp();
-  for (pg_atomic_uint64 &key : made->keys) pg_atomic_init_u64(&key, 0);
+  for (pg_atomic_uint64 &key : made->keys) pg_atomic_init_u64(&key, kUnused);
   for (Slot &slot : made->slots) {
     pg_atomic_init_u64(&slot.since, 0);
     for (pg_atomic_uint64 &count : slot.counts) pg_atomic_init_u64(&count, 0);
@@ -120,13 +124,16 @@ bool has_table() {
   return true;
 }
 
-// The slot of a filter, else the first free one, else -1.
+// The slot of a filter, else a free one, else -1.
 int32 locate(uint64 key) {
+  int32 free = -1;
   for (int32 i = 0; i < kSlots; ++i) {
     const uint64 found = pg_atomic_read_u64(&table->keys[i]);
-    if (found == key || found == 0) return i;
+    if (found == key) return i;
+    if (free < 0 && (found == kUnused || found == kFreed)) free = i;
+    if (found == kUnused) break;
   }
-  return -1;
+  return free;
 }
 
 bool is_slot_of(int32 slot, uint64 key) {
@@ -141,19 +148,22 @@ bool is_gone(uint64 key) {
   return !SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(database));
 }
 
-// A slot whose filter was dropped, and in *key that filter; else -1. It asks the catalog for every
-// slot, so no more than once a minute.
-int32 find_abandoned(uint64 *key) {
+// Frees the slots of filters that were dropped. It asks the catalog for every slot, so it does that
+// no more than once a minute.
+void free_slots() {
   constexpr int kEveryMs = 60 * 1000;
-  static constinit TimestampTz looked = 0;
+  static constinit TimestampTz freed = 0;
   const TimestampTz now = GetCurrentTimestamp();
-  if (!TimestampDifferenceExceeds(looked, now, kEveryMs)) return -1;
-  looked = now;
-  for (int32 i = 0; i < kSlots; ++i) {
-    *key = pg_atomic_read_u64(&table->keys[i]);
-    if (is_gone(*key)) return i;
+  if (!TimestampDifferenceExceeds(freed, now, kEveryMs)) return;
+  freed = now;
+  for (pg_atomic_uint64 &key : table->keys) {
+    const uint64 found = pg_atomic_read_u64(&key);
+    // The lock comes after the look, since the look reads the catalog.
+    if (found == kUnused || found == kFreed || !is_gone(found)) continue;
+    LWLockAcquire(&table->lock, LW_EXCLUSIVE);
+    if (pg_atomic_read_u64(&key) == found) pg_atomic_write_u64(&key, kFreed);
+    LWLockRelease(&table->lock);
   }
-  return -1;
 }
 
 void clear(Slot *slot) {
@@ -165,13 +175,12 @@ void clear(Slot *slot) {
 int32 slot_for(uint64 key) {
   int32 slot = locate(key);
   if (slot >= 0 && is_slot_of(slot, key)) return slot;
-  // Before the lock, since it reads the catalog.
-  uint64 abandoned_key = 0;
-  const int32 abandoned = slot < 0 ? find_abandoned(&abandoned_key) : -1;
-  if (slot < 0 && abandoned < 0) return -1;
+  if (slot < 0) {
+    free_slots();
+    if (locate(key) < 0) return -1;
+  }
   LWLockAcquire(&table->lock, LW_EXCLUSIVE);
   slot = locate(key);
-  if (slot < 0 && abandoned >= 0 && is_slot_of(abandoned, abandoned_key)) slot = abandoned;
   if (slot >= 0 && !is_slot_of(slot, key)) {
     clear(&table->slots[slot]);
     pg_atomic_write_u64(&table->keys[slot], key);
