@@ -10,9 +10,9 @@ MODULE_big = bloomfilter
 OBJS = $(addsuffix .o, $(addprefix src/, \
   arguments size_functions item_icu item_key text_cast canary standby_wait timeline \
   chunk_functions value value_functions value_aggregate \
-  filter_settings filter_command citus filter_shape chunk_row filter_leftover filter_table chunk_insert chunk_update \
+  filter_settings filter_command citus filter_shape chunk_row filter_leftover filter_counters filter_table chunk_insert chunk_update \
   filter_ddl rebuild_phase rebuild_journal source_spool source_snapshots source_query \
-  filter_probe filter_sample filter_check filter_add filter_feed filter_create filter_register filter_state filter_info filter_guard \
+  filter_probe filter_sample filter_check filter_add filter_feed filter_create filter_register filter_state filter_stats filter_info filter_guard \
   filter_value rebuild_size rebuild_check rebuild_lock rebuild_shadow rebuild module))
 
 # ICU of this machine, for the normalizations nfkc and username. Where there is no pkg-config, it is

@@ -387,15 +387,36 @@ as 'MODULE_PATHNAME' language c stable strict parallel unsafe cost 1000;
 comment on function bloom_info_sampled(regclass, int) is
     'settings and state of a filter, estimated from that many chunks';
 
+create function bloom_stats(filter regclass, out lookups bigint, out maybes bigint,
+    out maybe_share float8, out adds bigint, out new_items bigint, out bulk_calls bigint,
+    out errors bigint, out false_positives bigint, out measured_fp_rate float8,
+    out stats_since timestamptz)
+as 'MODULE_PATHNAME' language c stable called on null input parallel restricted;
+comment on function bloom_stats(regclass) is
+    'what was done with a filter since its counters were at zero; null where nothing is counted';
+
+create function bloom_stat_reset(filter regclass default null) returns void
+as 'MODULE_PATHNAME' language c volatile called on null input parallel unsafe;
+comment on function bloom_stat_reset(regclass) is
+    'sets the counters of a filter to zero, or of all filters of the database';
+
+create function bloom_report_false_positive(filter regclass, count bigint default 1) returns void
+as 'MODULE_PATHNAME' language c volatile called on null input parallel unsafe;
+comment on function bloom_report_false_positive(regclass, bigint) is
+    'counts answers "maybe" for items that were found to be free';
+
 -- The filter is the trigger's, not the function's, so that a condition on it spares the others.
 create view bloom_filters as
 select guard.tgrelid::pg_catalog.regclass as filter, info.status, info.advice, info.chunks,
        info.normalization, info.capacity, info.items, info.items_error, info.saturation,
        info.target_fp_rate, info.items_at_target, info.fp_rate, info.fill, info.worst_chunk,
        info.worst_fill, info.chunks_read, info.bytes, info.bytes_when_made, info.built_at, info.age,
-       info.items_at_build, info.full_on, info.note
+       info.items_at_build, info.full_on, stats.lookups, stats.maybes, stats.maybe_share,
+       stats.adds, stats.new_items, stats.bulk_calls, stats.errors, stats.false_positives,
+       stats.measured_fp_rate, stats.stats_since, info.note
 from pg_catalog.pg_trigger guard
      cross join lateral bloom_info_sampled(guard.tgrelid::pg_catalog.regclass, 256) info
+     cross join lateral bloom_stats(guard.tgrelid::pg_catalog.regclass) stats
 where guard.tgfoid operator(pg_catalog.=) 'bloom_guard()'::pg_catalog.regprocedure
   and guard.tgname operator(pg_catalog.=) 'bloom_filter'
   and (pg_catalog.has_table_privilege(guard.tgrelid, 'select')

@@ -13,6 +13,8 @@ extern "C" {
 #endif
 #if PG_VERSION_NUM < 170000
 #include "storage/sinvaladt.h"
+#else
+#include "storage/dsm_registry.h"
 #endif
 }
 
@@ -256,6 +258,43 @@ inline void compat_run(QueryDesc *query, uint64 rows) {
   ExecutorRun(query, ForwardScanDirection, rows);
 #else
   ExecutorRun(query, ForwardScanDirection, rows, true);
+#endif
+}
+
+// A new kind of LWLocks. Its name is told by compat_register_tranche, in each backend.
+inline int compat_new_tranche([[maybe_unused]] const char *name) {
+#if PG_VERSION_NUM >= 190000
+  return LWLockNewTrancheId(name);
+#else
+  return LWLockNewTrancheId();
+#endif
+}
+
+inline void compat_register_tranche([[maybe_unused]] int tranche,
+                                    [[maybe_unused]] const char *name) {
+#if PG_VERSION_NUM < 190000
+  LWLockRegisterTranche(tranche, name);
+#endif
+}
+
+// Whether a backend can make shared memory that the server was not asked for when it started.
+inline constexpr bool kHasNamedSegments = PG_VERSION_NUM >= 170000;
+
+// Maps the segment of that name for as long as the backend lives. Makes it if there is none. May
+// raise any error. Null before PostgreSQL 17.
+inline void *compat_named_segment([[maybe_unused]] const char *name, [[maybe_unused]] Size size,
+                                  [[maybe_unused]] void (*make)(void *)) {
+#if PG_VERSION_NUM >= 190000
+  bool found;
+  return GetNamedDSMSegment(
+      name, size,
+      [](void *memory, void *maker) { reinterpret_cast<void (*)(void *)>(maker)(memory); }, &found,
+      reinterpret_cast<void *>(make));
+#elif PG_VERSION_NUM >= 170000
+  bool found;
+  return GetNamedDSMSegment(name, size, make, &found);
+#else
+  return nullptr;
 #endif
 }
 

@@ -73,6 +73,7 @@ Digest digest_to_add(const OpenFilter &filter, std::string_view item) {
 }
 
 void add_digests(const OpenFilter &filter, std::span<const Digest> digests) {
+  PendingCounts *counts = filter.begin_counted();
   write_journal(filter, digests);
   const std::span<Probe> probes = allocate_probes(digests.size());
   for (size_t i = 0; i < digests.size(); ++i) probes[i] = probe_of(filter, digests[i], 0);
@@ -80,6 +81,8 @@ void add_digests(const OpenFilter &filter, std::span<const Digest> digests) {
   visit_by_chunk(filter, probes,
                  [&](std::span<const Probe> in_chunk) { added += add_to_chunk(filter, in_chunk); });
   finish_add(filter, added);
+  const bool known = suspension_reason(*filter.table) == nullptr;
+  end_adds(counts, digests.size(), known ? static_cast<uint64>(added) : 0);
 }
 
 extern "C" {
@@ -93,6 +96,7 @@ PGDLLEXPORT Datum bloom_add(PG_FUNCTION_ARGS) {
     close_filter(filter);
     PG_RETURN_NULL();
   }
+  PendingCounts *counts = filter.begin_counted();
   const std::string_view item = text_view(PG_GETARG_TEXT_PP(1));
   require_addable(filter, item);
   const Digest digest = hash_item(filter.settings().normalization, item);
@@ -103,6 +107,7 @@ PGDLLEXPORT Datum bloom_add(PG_FUNCTION_ARGS) {
   const int64 added = add_to_chunk(filter, {&probe, 1});
   const bool is_new = knows_new_names(filter, added) && added > 0;
   finish_add(filter, added);
+  end_adds(counts, 1, is_new);
   close_filter(filter);
   PG_RETURN_BOOL(is_new);
 }
@@ -117,6 +122,7 @@ PGDLLEXPORT Datum bloom_add_many(PG_FUNCTION_ARGS) {
     close_filter(filter);
     PG_RETURN_NULL();
   }
+  PendingCounts *counts = filter.begin_counted();
   Datum *items;
   bool *nulls;
   const int count = deconstruct_texts(PG_GETARG_ARRAYTYPE_P(1), &items, &nulls);
@@ -132,6 +138,7 @@ PGDLLEXPORT Datum bloom_add_many(PG_FUNCTION_ARGS) {
                  [&](std::span<const Probe> in_chunk) { added += add_to_chunk(filter, in_chunk); });
   const bool known = knows_new_names(filter, added);
   finish_add(filter, added);
+  end_adds(counts, probes.size(), known ? static_cast<uint64>(added) : 0);
   close_filter(filter);
   PG_RETURN_INT64(known ? added : 0);
 }

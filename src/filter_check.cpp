@@ -134,7 +134,9 @@ PGDLLEXPORT Datum bloom_might_contain(PG_FUNCTION_ARGS) {
     close_filter(filter);
     PG_RETURN_NULL();
   }
+  PendingCounts *counts = filter.begin_counted();
   const bool maybe = might_contain(filter, text_view(PG_GETARG_TEXT_PP(1)));
+  end_checks(counts, 1, maybe);
   close_filter(filter);
   PG_RETURN_BOOL(maybe);
 }
@@ -149,6 +151,7 @@ PGDLLEXPORT Datum bloom_might_contain_many(PG_FUNCTION_ARGS) {
     close_filter(filter);
     PG_RETURN_NULL();
   }
+  PendingCounts *counts = filter.begin_counted();
   ArrayType *array = PG_GETARG_ARRAYTYPE_P(1);
   Datum *items;
   bool *nulls;
@@ -163,6 +166,12 @@ PGDLLEXPORT Datum bloom_might_contain_many(PG_FUNCTION_ARGS) {
       items[item.ordinal] = BoolGetDatum(maybe);
     });
   });
+  uint64 lookups = 0, maybes = 0;
+  for (int i = 0; i < count; ++i) {
+    lookups += !nulls[i];
+    maybes += !nulls[i] && DatumGetBool(items[i]);
+  }
+  end_checks(counts, lookups, maybes);
   close_filter(filter);
   if (count == 0) PG_RETURN_ARRAYTYPE_P(construct_empty_array(BOOLOID));
   PG_RETURN_ARRAYTYPE_P(construct_md_array(items, nulls, 1, &count, ARR_LBOUND(array), BOOLOID, 1,
@@ -181,7 +190,11 @@ PGDLLEXPORT Datum bloom_might_contain_any(PG_FUNCTION_ARGS) {
       static_cast<OpenFilter *>(palloc(sizeof(OpenFilter) * size)), size};
   open_filters(relids, ACL_SELECT, filters);
   auto *maybes = static_cast<bool *>(palloc(size));
-  if (!PG_ARGISNULL(1)) find_maybes(filters, text_view(PG_GETARG_TEXT_PP(1)), maybes);
+  if (!PG_ARGISNULL(1)) {
+    for (const OpenFilter &filter : filters) filter.begin_counted();
+    find_maybes(filters, text_view(PG_GETARG_TEXT_PP(1)), maybes);
+    for (size_t i = 0; i < size; ++i) end_checks(&filters[i].table->pending, 1, maybes[i]);
+  }
   for (const OpenFilter &filter : filters) {
     CHECK_FOR_INTERRUPTS();
     close_filter(filter);

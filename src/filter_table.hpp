@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "chunk_row.hpp"
+#include "filter_counters.hpp"
 #include "filter_settings.hpp"
 
 namespace bloomfilter {
@@ -27,6 +28,7 @@ struct FilterTable {
   Agreement agreement;
   RowMap rows;
   Settings settings;
+  PendingCounts pending;
 };
 
 static_assert(std::is_trivially_destructible_v<FilterTable>);
@@ -39,6 +41,12 @@ struct OpenFilter {
   const Settings &settings() const { return table->settings; }
   const Shape &shape() const { return table->rows.shape; }
   const char *name() const { return RelationGetRelationName(relation); }
+  // What this call adds to the counters. Each call begins so once it is open, and ends by
+  // end_checks or end_adds.
+  PendingCounts *begin_counted() const {
+    begin_call(&table->pending, table->relid);
+    return &table->pending;
+  }
 };
 
 // Locks, checks that the current role has all of `privileges`, and reads the settings, in this

@@ -1,6 +1,7 @@
 // What the server looks for when it loads the library: the magic block and _PG_init.
 #include "pg.hpp"
 
+#include "filter_counters.hpp"
 #include "filter_table.hpp"
 #include "standby_wait.hpp"
 
@@ -19,4 +20,5 @@ PGDLLEXPORT void _PG_init(void);
 void _PG_init(void) {
   bloomfilter::watch_relations();
   bloomfilter::watch_transactions();
+  bloomfilter::start_counting();
 }

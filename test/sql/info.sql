@@ -21,7 +21,7 @@ from f;
 -- The two have the same columns.
 select attname from pg_attribute
 where attrelid = 'bloom_filters'::regclass and attnum > 0
-except select unnest(proargnames) from pg_proc where proname = 'bloom_info';
+except select unnest(proargnames) from pg_proc where proname in ('bloom_info', 'bloom_stats');
 
 -- Advice.
 select bloom_create('small', 1000, ready => true);
