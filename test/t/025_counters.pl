@@ -9,12 +9,12 @@ use FindBin;
 use lib "$FindBin::RealBin/..";
 use Crash;
 
-# A node that counts: from PostgreSQL 17 on without preloading. `%settings` are those of init.
+# A node that counts: from PostgreSQL 17 on without preloading. Before that it must be preloaded.
 sub make_node
 {
 	my ($name, $preload) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
-	$node->init(allows_streaming => 1);
+	$node->init(allows_streaming => 1, extra => [ '--encoding=UTF8', '--locale=C' ]);
 	$node->append_conf('postgresql.conf', "max_prepared_transactions = 5\nmax_worker_processes = 16\nmax_connections = 40\n"
 		. ($preload ? "shared_preload_libraries = 'bloomfilter'\n" : ''));
 	$node->start;
