@@ -71,7 +71,9 @@ pg_attribute_always_inline void fetch_ahead(Page page, OffsetNumber item,
     pointer = PageGetItemId(page, ItemIdGetRedirect(pointer));
   }
   const char *tuple = static_cast<const char *>(page) + ItemIdGetOffset(pointer);
+  // The row's header and that of the bits, which may be in two lines.
   __builtin_prefetch(tuple);
+  __builtin_prefetch(tuple + kBitsOffset - 1);
   for (const uint16 position : prefetch) __builtin_prefetch(tuple + kBitsOffset + position / 8);
 }
 

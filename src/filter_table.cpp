@@ -73,8 +73,8 @@ Problem read_filter(Relation relation, FilterTable *table) {
 // Nearly every call asks for a filter that was asked for before, and entries of a hash table of the
 // server never move.
 FilterTable *&recent_entry(Oid relid) {
-  static constinit FilterTable *recent[64] = {};
-  return recent[(relid ^ relid / lengthof(recent)) % lengthof(recent)];
+  static constinit FilterTable *recent[1024] = {};
+  return recent[relid % lengthof(recent)];
 }
 
 // The cache entry for a relation, a new one if there is none. Also for a relation that turns out
