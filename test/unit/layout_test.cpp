@@ -16,11 +16,31 @@
 namespace bloomfilter {
 namespace {
 
-// 128 bits, for which the core itself has no type. Signed, so that products stay ordinary.
-__extension__ typedef __int128 Int128;
-
 constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
-constexpr std::uint64_t kEveryU = std::uint64_t{1} << 37;
+constexpr int kBitsOfU = 37;
+constexpr std::uint64_t kEveryU = std::uint64_t{1} << kBitsOfU;
+
+// floor(u * n / 2^37), bit by bit from the last one: a half that is dropped on the way changes
+// nothing, since all that follows are whole numbers. The core multiplies halves instead.
+std::int32_t exact_chunk(std::uint64_t u, std::int32_t n) {
+  std::uint64_t sum = 0;
+  for (int bit = 0; bit < kBitsOfU; ++bit)
+    sum = (sum + (u >> bit & 1) * static_cast<std::uint64_t>(n)) >> 1;
+  return static_cast<std::int32_t>(sum);
+}
+
+// The first u of a chunk, ceil(chunk * 2^37 / n), by long division.
+std::uint64_t first_of(std::int32_t chunk, std::int32_t n) {
+  const auto divisor = static_cast<std::uint64_t>(n);
+  auto rest = static_cast<std::uint64_t>(chunk);
+  std::uint64_t quotient = 0;
+  for (int bit = 0; bit < kBitsOfU; ++bit) {
+    rest *= 2;
+    quotient = quotient * 2 + (rest >= divisor ? 1 : 0);
+    rest %= divisor;
+  }
+  return quotient + (rest > 0 ? 1 : 0);
+}
 
 constexpr Digest kAllZeros{0, 0};
 constexpr Digest kAllOnes{~std::uint64_t{0}, ~std::uint64_t{0}};
@@ -93,8 +113,7 @@ TEST_F(LayoutTest, EveryBitOfDigestHasItsPlace) {
     std::uint64_t u = 0;
     if (bit <= 17) u = std::uint64_t{1} << (37 - bit);
     if (bit >= 109) u = std::uint64_t{1} << (128 - bit);
-    EXPECT_EQ(chunk_of(digest, kMost), static_cast<std::int32_t>(Int128{1} * u * kMost / kEveryU))
-        << "bit " << bit;
+    EXPECT_EQ(chunk_of(digest, kMost), exact_chunk(u, kMost)) << "bit " << bit;
     const Positions positions = positions_of(digest);
     for (int i = 0; i < kTableHashes; ++i) {
       const int last = 30 + 13 * i;
@@ -137,8 +156,7 @@ TEST_F(LayoutTest, ChunkIsExactForRandomUAndN) {
   for (int round = 0; round < 1000000; ++round) {
     const std::uint64_t u = random_() % kEveryU;
     const std::int32_t n = random_chunks();
-    ASSERT_EQ(chunk_of(digest_with(u), n), static_cast<std::int32_t>(Int128{1} * u * n / kEveryU))
-        << "u " << u << " of " << n;
+    ASSERT_EQ(chunk_of(digest_with(u), n), exact_chunk(u, n)) << "u " << u << " of " << n;
   }
 }
 
@@ -147,7 +165,7 @@ TEST_F(LayoutTest, ChunkIsExactAtItsBounds) {
   for (int round = 0; round < 200000; ++round) {
     const std::int32_t n = random_chunks();
     const std::int32_t chunk = static_cast<std::int32_t>(random_() % n);
-    const auto first = static_cast<std::uint64_t>((Int128{chunk} * kEveryU + n - 1) / n);
+    const auto first = first_of(chunk, n);
     ASSERT_EQ(chunk_of(digest_with(first), n), chunk) << "of " << n;
     if (chunk > 0) {
       ASSERT_EQ(chunk_of(digest_with(first - 1), n), chunk - 1) << "of " << n;
@@ -164,7 +182,7 @@ TEST_F(LayoutTest, ChunkIsExactNextToWholeNumbers) {
     for (int step = 0; step < 5; ++step) inverse *= 2 - static_cast<std::uint64_t>(n) * inverse;
     for (int remainder : {-2, -1, 1, 2}) {
       const std::uint64_t u = inverse * static_cast<std::uint64_t>(remainder) % kEveryU;
-      ASSERT_EQ(chunk_of(digest_with(u), n), static_cast<std::int32_t>(Int128{1} * u * n / kEveryU))
+      ASSERT_EQ(chunk_of(digest_with(u), n), exact_chunk(u, n))
           << "u " << u << " of " << n << ", remainder " << remainder;
     }
   }

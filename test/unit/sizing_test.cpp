@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cfloat>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -232,14 +233,16 @@ TEST(ExpectedRateTest, FiguresOfDesignFor131072Chunks) {
   EXPECT_GT(rate(130.0e6), 0.02);
 }
 
+// Where the processor rounds a second time, as that of i386 does, one item of a billion is lost.
 TEST(ItemsAtRateTest, AreTheMostThatHoldTheRate) {
+  constexpr double kLost = FLT_EVAL_METHOD == 0 ? 0 : 1e-9;
   for (int chunk_bits : {64, 512, 8192})
     for (int k : {1, 2, 7, 12, 32})
       for (double chunks : {1.0, 3.0, 128.0, 131072.0, 2147483647.0})
         for (double rate : {1e-9, 0.001, 0.01, 0.5, 0.999999}) {
           const double items = items_at_fp_rate(rate, chunks, chunk_bits, k);
           EXPECT_LE(expected_fp_rate(items, chunks, chunk_bits, k), rate);
-          EXPECT_GT(expected_fp_rate(items + 1, chunks, chunk_bits, k), rate)
+          EXPECT_GT(expected_fp_rate(items + 1 + items * kLost, chunks, chunk_bits, k), rate)
               << items << " items in " << chunks << " of " << chunk_bits << " bits, k " << k;
         }
 }
