@@ -300,7 +300,7 @@ inline void *compat_named_segment([[maybe_unused]] const char *name, [[maybe_unu
 
 // What the server keeps of the progress of a session's command has the number of the command. This
 // one is ours: no command of the server has it, nor is likely to get it. Views of the server show
-// only rows with the number of their own command.
+// only rows with the number of their own command. The server's enum is one of C, and holds any int.
 inline constexpr int kCompatProgressCommand = 0x626C6F;
 
 // The number of the command that this session shows; PROGRESS_COMMAND_INVALID if it shows none.

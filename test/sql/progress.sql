@@ -61,8 +61,8 @@ create function look_at_copy(i int) returns text language plpgsql as $$
 begin
     if i = 600 then
         perform pg_stat_clear_snapshot();
-        raise warning 'copy: % row, ours: %',
-            (select count(*) from pg_stat_progress_copy where pid = pg_backend_pid()),
+        raise warning 'the server shows %, we show % rows',
+            (select command || ' ' || type from pg_stat_progress_copy where pid = pg_backend_pid()),
             (select count(*) from mine);
     end if;
     return '';
