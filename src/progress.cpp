@@ -148,10 +148,6 @@ void end_progress() {
 // The interval follows the speed of the source, which may change: one row a second is shown row by
 // row.
 void report_progress() {
-  if (!shown.active) {
-    step_count = {0, kNever};
-    return;
-  }
   const TimestampTz now = GetCurrentTimestamp();
   if (!TimestampDifferenceExceeds(shown.reported, now, kShortMilliseconds))
     shown.interval = Min(2 * shown.interval, kMaxInterval);

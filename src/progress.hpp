@@ -88,7 +88,8 @@ enum ProgressSlot {
 };
 static_assert(kProgressSlots <= PGSTAT_NUM_PROGRESS_PARAM);
 
-// In kMarkSlot: tells these numbers from those of another extension or version.
+// In kMarkSlot: tells these numbers from those of another extension. A session may still run an
+// older library, so each change of the slots, commands or steps needs another mark.
 inline constexpr int64 kProgressMark = 0x626C6F6F6D0001;  // "bloom", 1
 
 // The slots of what a step counts, and of how many there will be. Both are kMarkSlot if it counts
