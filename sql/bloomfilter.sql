@@ -425,3 +425,19 @@ where guard.tgfoid operator(pg_catalog.=) 'bloom_guard()'::pg_catalog.regprocedu
 comment on view bloom_filters is
     'every filter that you may read or monitor, estimated from a sample of 256 chunks';
 grant select on bloom_filters to public;
+
+create function bloom_get_progress(out pid int, out datname name, out filter regclass,
+    out command text, out phase text, out names_read bigint, out values_read bigint,
+    out rows_expected bigint, out chunks_done bigint, out chunks_total bigint, out waiting_for int,
+    out phase_time_left interval, out phase_started_at timestamptz, out started_at timestamptz)
+returns setof record
+as 'MODULE_PATHNAME' language c stable strict parallel restricted rows 10;
+comment on function bloom_get_progress() is 'the rows of the view bloom_progress';
+
+create view bloom_progress as
+select pid, datname, filter, command, phase, names_read, values_read, rows_expected, chunks_done,
+       chunks_total, waiting_for, phase_time_left, phase_started_at, started_at
+from bloom_get_progress();
+comment on view bloom_progress is
+    'creates, registrations, rebuilds and merges that run now, and how far each is';
+grant select on bloom_progress to public;

@@ -6,6 +6,7 @@
 #include "chunk_varbit.hpp"
 #include "filter_shape.hpp"
 #include "huge_pages.hpp"
+#include "progress.hpp"
 
 namespace bloomfilter {
 
@@ -37,6 +38,7 @@ void write_rows(Relation relation, const ChunkRange &range) {
     heap_insert(relation, tuple, GetCurrentCommandId(true),
                 HEAP_INSERT_SKIP_FSM | HEAP_INSERT_FROZEN, bulk);
     heap_freetuple(tuple);
+    count_progress();
   }
   // An error leaves them to the memory context and to the transaction's abort. See the rules for
   // memory and errors in docs/architecture.md: no RAII over an ereport.

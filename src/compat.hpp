@@ -298,6 +298,33 @@ inline void *compat_named_segment([[maybe_unused]] const char *name, [[maybe_unu
 #endif
 }
 
+// What the server keeps of the progress of a session's command has the number of the command. This
+// one is ours: no command of the server has it, nor is likely to get it. Views of the server show
+// only rows with the number of their own command. The server's enum is one of C, and holds any int.
+inline constexpr int kCompatProgressCommand = 0x626C6F;
+
+// The number of the command that this session shows; PROGRESS_COMMAND_INVALID if it shows none.
+inline int compat_progress_command() {
+  return MyBEEntry == nullptr ? kCompatProgressCommand + 1
+                              : static_cast<int>(MyBEEntry->st_progress_command);
+}
+
+// Begins to show our command, with numbers that are all 0.
+inline void compat_start_progress(Oid relid) {
+  pgstat_progress_start_command(static_cast<ProgressCommandType>(kCompatProgressCommand), relid);
+}
+
+// The entry of a session, from 1 to pgstat_fetch_stat_numbackends(), as it was when this
+// transaction looked first. Null if there is none.
+inline const PgBackendStatus *compat_backend_status(int index) {
+#if PG_VERSION_NUM >= 160000
+  const LocalPgBackendStatus *local = pgstat_get_local_beentry_by_index(index);
+#else
+  const LocalPgBackendStatus *local = pgstat_fetch_stat_local_beentry(index);
+#endif
+  return local == nullptr ? nullptr : &local->backendStatus;
+}
+
 // The column of pg_database that names the locale if the provider is not libc.
 #if PG_VERSION_NUM >= 170000
 inline constexpr AttrNumber kDatabaseLocaleAttribute = Anum_pg_database_datlocale;

@@ -8,6 +8,7 @@
 #include "filter_command.hpp"
 #include "filter_ddl.hpp"
 #include "item_key.hpp"
+#include "progress.hpp"
 #include "source_query.hpp"
 
 namespace bloomfilter {
@@ -69,6 +70,7 @@ float8 load_source(Relation relation, const char *source, SourceRows rows, Oid c
                    Normalization normalization) {
   SourceSpool *spool = open_spool(normalization, chunks, false);
   read_source(source, caller, rows, chunks, RelationGetRelationName(relation), spool);
+  enter_step(Step::kWriting, chunks);
   const float8 items = write_spooled_rows(relation, spool, chunks);
   close_spool(spool);
   return items;
@@ -123,6 +125,8 @@ PGDLLEXPORT Datum bloom_create(PG_FUNCTION_ARGS) {
   // Rows first, then the primary key, then the guards. An index that is built once costs less than
   // an entry per row. The guards make the table a filter, and nobody sees it before the commit.
   Relation relation = table_open(relid, AccessExclusiveLock);
+  begin_progress(LongCommand::kCreate, relid, RelationGetRelationName(relation),
+                 source == nullptr ? Step::kWriting : Step::kOpening, chunks);
   Settings settings = new_settings(relid, chunks, normalization, capacity, fp_rate);
   settings.state = ready ? State::kReady : State::kLoading;
   if (source == nullptr)
@@ -130,9 +134,11 @@ PGDLLEXPORT Datum bloom_create(PG_FUNCTION_ARGS) {
   else
     settings.items_at_build = load_source(relation, source, rows, caller, chunks, normalization);
   table_close(relation, NoLock);
+  enter_step(Step::kIndexing, 0);
   execute_sql(psprintf("alter table %s add primary key (chunk)", qualified_name(relid)));
   store_settings(relid, settings, caller);
   comment_on_filter(relid);
+  end_progress();
   SPI_finish();
   notice_outcome(get_rel_name(relid), settings, source != nullptr);
   PG_RETURN_OID(relid);

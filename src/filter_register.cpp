@@ -7,6 +7,7 @@
 #include "filter_ddl.hpp"
 #include "filter_table.hpp"
 #include "item_key.hpp"
+#include "progress.hpp"
 
 namespace bloomfilter {
 namespace {
@@ -18,13 +19,18 @@ namespace {
 int32 count_chunks(Relation relation, const Shape &shape, float8 *items) {
   int64 rows = 0, highest = -1, lowest = 0;
   *items = 0;
+  begin_progress(LongCommand::kRegister, RelationGetRelid(relation),
+                 RelationGetRelationName(relation), Step::kScanning,
+                 static_cast<int64>(Max(relation->rd_rel->reltuples, 0)));
   scan_chunk_rows(relation, [&](HeapTuple tuple) {
     const int64 chunk = chunk_number(relation, shape, tuple);
     *items += ChunkEstimate(stored_chunk(relation, shape, tuple)).items();
     lowest = Min(lowest, chunk);
     highest = Max(highest, chunk);
     ++rows;
+    count_progress();
   });
+  end_progress();
   // The primary key guarantees that no number occurs twice. So n rows from 0 to n - 1 are all rows.
   if (lowest < 0 || rows != highest + 1)
     ereport(ERROR,

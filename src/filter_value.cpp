@@ -9,6 +9,7 @@
 #include "chunk_update.hpp"
 #include "chunk_varbit.hpp"
 #include "item_key.hpp"
+#include "progress.hpp"
 #include "rebuild_phase.hpp"
 #include "value.hpp"
 
@@ -54,6 +55,8 @@ PGDLLEXPORT Datum bloom_merge(PG_FUNCTION_ARGS) {
   require_agreement(filter);
   const int32 factor = require_mergeable(value.header, filter.settings().chunks,
                                          filter.settings().normalization, filter.name());
+  begin_progress(LongCommand::kMerge, filter.table->relid, filter.name(), Step::kMerging,
+                 filter.settings().chunks);
   int64 added = 0;
   for (int32 chunk = 0; chunk < filter.settings().chunks; ++chunk) {
     CHECK_FOR_INTERRUPTS();
@@ -70,7 +73,9 @@ PGDLLEXPORT Datum bloom_merge(PG_FUNCTION_ARGS) {
           merge_bits(bits.data(), source);
           return static_cast<int64>(popcount(bits) - before);
         });
+    count_progress();
   }
+  end_progress();
   finish_add(filter, added);
   close_filter(filter);
   PG_RETURN_INT64(added);

@@ -11,6 +11,7 @@
 #include "filter_leftover.hpp"
 #include "filter_table.hpp"
 #include "item_key.hpp"
+#include "progress.hpp"
 #include "rebuild_check.hpp"
 #include "rebuild_journal.hpp"
 #include "rebuild_lock.hpp"
@@ -86,6 +87,8 @@ void take_rebuild_lock(const Rebuild &rebuild) {
 // an error if another rebuild of the filter runs. Commits twice.
 void inspect_filter(Rebuild *rebuild) {
   require_owner(rebuild->relid);
+  begin_progress(rebuild->source == nullptr ? LongCommand::kGrow : LongCommand::kRebuild,
+                 rebuild->relid, get_rel_name(rebuild->relid), Step::kOpening, 0);
   if (rebuild->source != nullptr) {
     rebuild->form = require_source(rebuild->source, rebuild->caller);
     reach_servers(rebuild->source);
@@ -178,6 +181,7 @@ float8 write_shadow(const Rebuild &rebuild, Shadow *shadow) {
   *shadow = make_shadow(rebuild.relid, rebuild.chunks);
   Relation relation = table_open(shadow->relid, AccessExclusiveLock);
   float8 items;
+  enter_step(Step::kWriting, rebuild.chunks);
   if (rebuild.source == nullptr) {
     write_rows_by_range(relation, rebuild.chunks, maintenance_work_mem,
                         [&](const ChunkRange &range) { read_old_chunks(rebuild, range); });
@@ -191,6 +195,7 @@ float8 write_shadow(const Rebuild &rebuild, Shadow *shadow) {
     require_enough(rebuild, items);
   }
   table_close(relation, NoLock);
+  enter_step(Step::kIndexing, 0);
   index_shadow(*shadow, rebuild.relid);
   return items;
 }
@@ -198,6 +203,20 @@ float8 write_shadow(const Rebuild &rebuild, Shadow *shadow) {
 // Adds the entries that came since the last call. Returns how many.
 int64 drain_journal(Rebuild *rebuild, const Shadow &shadow) {
   return apply_journal(shadow, rebuild->relid, belongings.journal, &rebuild->journal_read);
+}
+
+// Waits the grace period: a name that was added before the journal was opened may belong to a user
+// whose transaction commits only now. After the wait, the source sees that user.
+void wait_grace(const Rebuild &rebuild, int64 milliseconds) {
+  enter_phase(rebuild.relid, Phase::kWaiting);
+  enter_step(Step::kGrace, 0);
+  expect_end_after(milliseconds);
+  if (milliseconds == 0)
+    ereport(NOTICE, (errmsg("Bloom filter \"%s\": waiting for sign-ups under way", rebuild.name)));
+  else
+    ereport(NOTICE, (errmsg("Bloom filter \"%s\": waiting %g s (grace) for sign-ups under way",
+                            rebuild.name, static_cast<float8>(milliseconds) / 1000)));
+  pause_for(milliseconds);
 }
 
 // The settings of the filter from the exchange on. `before` has those of the moment before it.
@@ -272,12 +291,8 @@ void rebuild_filter(Rebuild *rebuild, int64 grace_milliseconds) {
   SPI_connect_ext(SPI_OPT_NONATOMIC);
   inspect_filter(rebuild);
   open_journal(rebuild);
-  // The grace period: a name that was added before the journal was opened may belong to a user
-  // whose transaction commits only now. After the wait, the source sees that user.
   if (rebuild->source != nullptr) {
-    say_phase(*rebuild, Phase::kWaiting,
-              gettext_noop("Bloom filter \"%s\": waiting for sign-ups under way"));
-    pause_for(grace_milliseconds);
+    wait_grace(*rebuild, grace_milliseconds);
     next_transaction();
     say_phase(*rebuild, Phase::kReading, gettext_noop("Bloom filter \"%s\": reading the source"));
     read_names(rebuild);
@@ -285,13 +300,16 @@ void rebuild_filter(Rebuild *rebuild, int64 grace_milliseconds) {
   say_phase(*rebuild, Phase::kWriting, gettext_noop("Bloom filter \"%s\": writing"));
   Shadow shadow;
   const float8 items = write_shadow(*rebuild, &shadow);
+  enter_step(Step::kJournal, 0);
   for (int drain = 0; drain < kDrains; ++drain)
     if (drain_journal(rebuild, shadow) < kFewEntries) break;
   say_phase(*rebuild, Phase::kSwapping, gettext_noop("Bloom filter \"%s\": swapping"));
+  enter_step(Step::kSwapping, 0);
   swap_shadow_in(rebuild, shadow, items);
   // After the commit of the exchange: until then every add has to find the journal.
   put_away();
   wait_for_last_commit();
+  end_progress();
   ereport(NOTICE, (errmsg("Bloom filter \"%s\" holds about %.0f items in %d chunks", rebuild->name,
                           items, rebuild->chunks)));
   warn_if_nearly_full(*rebuild, items);

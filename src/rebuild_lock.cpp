@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "progress.hpp"
 #include "rebuild_lock.hpp"
 
 namespace bloomfilter {
@@ -155,6 +156,8 @@ void LockTries::pause() {
              : holder_ > 0 ? errdetail("Process %d holds a lock on it.", holder_)
                            : errdetail("Other transactions hold locks on it, one after another."),
              errhint("End the transactions that hold the lock, and call the procedure again.")));
+  // After the abort of a subtransaction this shows the rebuild again.
+  show_waiting_for(holder_ == 0 ? kWaitsForNobody : holder_ < 0 ? kWaitsForPrepared : holder_);
   if (holder_ != 0 &&
       (notified_ == 0 || TimestampDifferenceExceeds(notified_, now, kNoticeSeconds * 1000))) {
     notified_ = now;

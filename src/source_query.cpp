@@ -6,6 +6,7 @@
 
 #include "arguments.hpp"
 #include "item_key.hpp"
+#include "progress.hpp"
 #include "source_query.hpp"
 #include "source_snapshots.hpp"
 #include "text_cast.hpp"
@@ -97,6 +98,7 @@ bool receive_row(TupleTableSlot *slot, DestReceiver *receiver) {
     spool_name(source->spool, text_view(DatumGetTextPP(cast_to_text(&source->column.cast, datum))));
   MemoryContextSwitchTo(caller);
   MemoryContextReset(source->row_context);
+  count_progress();
   return true;
 }
 
@@ -185,14 +187,18 @@ void add_error_context(void *filter) {
   errcontext("source of Bloom filter \"%s\"", static_cast<const char *>(filter));
 }
 
-// Takes the snapshots of all remote servers that the plan reads.
-void open_servers(SPIPlanPtr plan, const char *source, ParamListInfo parameters) {
+// Takes the snapshots of all remote servers that the plan reads. Returns how many rows the planner
+// expects.
+float8 open_servers(SPIPlanPtr plan, const char *source, ParamListInfo parameters) {
   PushActiveSnapshot(GetTransactionSnapshot());
   CachedPlan *cached = SPI_plan_get_cached_plan(plan);
   if (cached == nullptr) elog(ERROR, "source has no plan");
-  open_remote_snapshots(linitial_node(PlannedStmt, cached->stmt_list), source, parameters);
+  PlannedStmt *planned = linitial_node(PlannedStmt, cached->stmt_list);
+  const float8 rows = planned->planTree->plan_rows;
+  open_remote_snapshots(planned, source, parameters);
   ReleaseCachedPlan(cached, nullptr);
   PopActiveSnapshot();
+  return rows;
 }
 
 // Runs the source to its end. Row-level security raises an error here and does not filter: names in
@@ -217,7 +223,7 @@ void run_source(const char *source, int32 chunks, Receiver *receiver) {
   options.dest = &receiver->receiver;
   options.params = uses_chunks ? parameters_of(chunks) : nullptr;
   // The snapshot of this server comes last: SPI takes it when it runs the plan.
-  open_servers(plan, source, options.params);
+  expect_total(static_cast<int64>(Min(open_servers(plan, source, options.params), 1e15)));
   // No limit of rows: with a limit, SPI does not run a plan in parallel.
   const int result = SPI_execute_plan_extended(plan, &options);
   if (result < 0) elog(ERROR, "SPI_execute_plan failed: %s", SPI_result_code_string(result));
@@ -264,6 +270,7 @@ int64 read_source(const char *source, Oid caller, SourceRows rows, int32 chunks,
   receiver.value_type = value_type_of(caller);
   receiver.row_context =
       AllocSetContextCreate(CurrentMemoryContext, "bloomfilter row", ALLOCSET_SMALL_SIZES);
+  enter_step(rows == SourceRows::kNames ? Step::kReadingNames : Step::kReadingValues, 0);
   run_source(source, chunks, &receiver);
   MemoryContextDelete(receiver.row_context);
   return receiver.rows;

@@ -188,6 +188,7 @@ insert into safe.statements (statement) values
     ('select name from safe.items where 0::pg_catalog.bit(8192) operator(hostile.@>) name'),
     ('select pg_catalog.count(*) from hostile.bloom_filters'),
     ('table hostile.bloom_filters'),
+    ('table hostile.bloom_progress'),
     ('select hostile.bloom_value(''safe.f''::pg_catalog.regclass)::pg_catalog.bytea::hostile.bloomfilter'),
     ('create table safe.v (v hostile.bloomfilter)'),
     ('insert into safe.v select hostile.bloom_value(''safe.f''::pg_catalog.regclass) from safe.items limit 3'),
