@@ -8,6 +8,7 @@
 # panel shows nothing at all.
 use strict;
 use warnings FATAL => 'all';
+use File::Temp;
 use HTTP::Tiny;
 use JSON::PP;
 use List::Util qw(max);
@@ -187,7 +188,12 @@ sub draw
 	print "unset multiplot\n";
 }
 
-open my $gnuplot, '|-', 'gnuplot' or die "gnuplot: $!\n";
-select $gnuplot;
+# What gnuplot makes of the script, without the many groups that it leaves empty.
+my $script = File::Temp->new;
+select $script;
 draw();
-close $gnuplot or die "gnuplot failed\n";
+close $script;
+my $svg = qx(gnuplot '$script');
+die "gnuplot failed\n" if $?;
+$svg =~ s{<g [^>]*>\s*</g>\n?}{}g;
+print STDOUT $svg;
