@@ -189,8 +189,11 @@ SKIP:
 SKIP:
 {
 	skip 'no systemd-analyze: the units are not checked', 1 unless has_program('systemd-analyze');
-	my ($output, $error) = run_command([ 'systemd-analyze', 'verify', 'monitoring/bloomfilter-rebuild.service', 'monitoring/bloomfilter-rebuild.timer' ]);
-	is("$output$error", '', 'the units are valid');
+	my ($output, $error) = run_command(
+		[ 'systemd-analyze', 'verify', map { "monitoring/bloomfilter-rebuild.$_" } qw(service timer) ]);
+	# It tells of other units of the machine too, and of a psql that is elsewhere.
+	my @said = grep { /bloomfilter-rebuild/ && !/is not executable/ } split /\n/, "$output\n$error";
+	is_deeply(\@said, [], 'the units are valid');
 }
 
 done_testing();
