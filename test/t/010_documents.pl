@@ -123,17 +123,6 @@ is($said, 'ADA: maybe', 'and reads a value');
 append_to_file("$folder/taken.bin", 'x');
 is(system("$folder/check $folder/taken.bin ada") >> 8, 2, 'but not one that is damaged');
 
-# Monitoring asks what the page has it ask.
-my ($query) = $text{'docs/operations.md'} =~ /^  query: \|\n((?:    .*\n)+)/m;
-$node->safe_psql('readme', 'create role monitor_all in role pg_monitor');
-is( $node->safe_psql(
-		'readme', "set role monitor_all; select filter, ready, needs_action from ($query) _ order by 1"),
-	"member_filter|1|0\nusername_filter|1|0",
-	'the exporter\'s query answers');
-my @gauges = $text{'docs/operations.md'} =~ /^    - (\w+): \{usage/mg;
-is( $node->safe_psql('readme', "select count((@{[join ', ', @gauges]})) from ($query) _"),
-	'2', 'and has the columns that the exporter wants');
-
 # What bloom_filters may say: each text of the page's tables is in the source.
 my $source = join '', map { slurp_file($_) } glob 'src/*.cpp src/*.hpp';
 $source =~ s/"\s*\n\s*"//g;
