@@ -62,11 +62,13 @@ is(works('tools/version.sh'), $version, 'every file has the same version');
 works('make -s dist');
 SKIP:
 {
-	skip 'there is no python3', 4 unless eval { run_log([ 'python3', '--version' ]) };
+	skip 'there is no python3', 5 unless eval { run_log([ 'python3', '--version' ]) };
 	works("python3 -m zipfile -e bloomfilter-$version.zip '$folder'");
 	is(works("cd '$folder/bloomfilter-$version' && find . -type f | sed 's,^./,,' | LC_ALL=C sort"),
 		works(q{git ls-files | grep -vE '^[.](ci|github)/|^[.]git(attributes|ignore)$' | LC_ALL=C sort}),
 		'the archive has what the commit has');
+	# this program makes no symbolic links
+	works("cd '$folder/bloomfilter-$version' && make -s test/expected/ && test -e test/expected/sizing.out");
 }
 works('echo >>README.md');
 fails('make -s dist', qr/README\.md/);
