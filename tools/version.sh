@@ -31,7 +31,7 @@ PLACES=(
 VERSION='[0-9]+[.][0-9]+[.][0-9]+'
 
 # newest FILE: of the lines on its input the first where FILE has a heading for each version, else all.
-newest() { case $1 in *[Cc][Hh][Aa][Nn][Gg][Ee]*) sed 1q ;; *) cat ;; esac; }
+newest() { case $1 in CHANGELOG.md | debian/changelog) sed -n 1p ;; *) cat ;; esac; }
 
 # Prints "FILE VERSION" for each place, and for the newest headings of CHANGELOG.md and debian/changelog.
 versions() {
@@ -71,7 +71,7 @@ signature() {
 }
 
 # The state of the newest heading in CHANGELOG.md: "unreleased" or a date.
-newest_state() { sed -nE 's/^## [^ ]+ \((.*)\)$/\1/p' CHANGELOG.md | head -n 1; }
+newest_state() { sed -nE 's/^## [^ ]+ \((.*)\)$/\1/p' CHANGELOG.md | sed -n 1p; }
 
 # release VERSION: the heading gets the version and today's date.
 release() {
