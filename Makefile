@@ -3,6 +3,9 @@
 EXTENSION = bloomfilter
 EXTVERSION = $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" bloomfilter.control)
 DATA_built = $(EXTENSION)--$(EXTVERSION).sql
+# Scripts that update from an older release, bloomfilter--OLD--NEW.sql. The install scripts of the older
+# releases themselves, bloomfilter--OLD.sql beside them, are for the tests and are not installed.
+DATA = $(sort $(wildcard sql/$(EXTENSION)--*--*.sql))
 
 MODULE_big = bloomfilter
 # By floors, from the lowest up: no file includes a header of a later one. docs/architecture.md
@@ -54,3 +57,16 @@ $(OBJS) $(OBJS:.o=.bc): $(HEADERS_ALL) bloomfilter.control
 
 $(EXTENSION)--$(EXTVERSION).sql: sql/bloomfilter.sql bloomfilter.control
 	cp $< $@
+
+# The archive of a release, from the last commit. What is not committed would be missing.
+.PHONY: dist
+dist:
+	@test -z "$$(git status --porcelain)" || \
+	  { echo "make dist: commit or remove these first:"; git status --short; exit 1; } >&2
+	git archive --format=zip --prefix=$(EXTENSION)-$(EXTVERSION)/ -o $(EXTENSION)-$(EXTVERSION).zip HEAD
+
+# What unpacks an archive without symbolic links leaves a file here. The isolation tests read the folder.
+installcheck: test/expected/
+test/expected/:
+	rm -f test/expected
+	ln -s ../expected test/expected

@@ -6,7 +6,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../tools/cluster.sh"
 
 usage() {
   cat <<'TEXT'
-usage: test/run.sh [--all] [--limit SECONDS]
+usage: test/run.sh [--all | --server] [--limit SECONDS]
 
 Checks the code (tools/lint.sh), builds bloomfilter, installs it into PostgreSQL and runs its
 tests: the core's unit tests (CMake, GoogleTest) and fuzzers (libFuzzer, 10 seconds each),
@@ -16,6 +16,7 @@ regression tests (pg_regress), isolation tests, TAP tests, and the demonstration
   --all            the long tests and clang-tidy too, the fuzzers for 10 minutes each, the unit tests
                    once more under ASan and UBSan, regression and isolation tests once more in
                    locale C, and ten minutes of test/storm.sh: up to 45 minutes instead of 5
+  --server         only what takes a server: regression, isolation and TAP tests, and the demonstration
   --limit SECONDS  what a step may take, a TAP file being one: 900, or 3600 with --all. A step that
                    takes longer is ended and counts as failed, "TIMED OUT after SECONDS s". A slow
                    or busy machine may need more.
@@ -32,6 +33,7 @@ TEXT
 }
 
 ALL=0
+SERVER=0
 PASSED=0
 FAILED=0
 FINISHED=0
@@ -240,25 +242,30 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char *, unsigned long) { re
 CODE
 }
 
-# Installs what is missing, and copies the source.
-prepare() {
-  choose_postgres
-  need_build_tools
+# Adds what the core's tests and the lint take, where it is missing, to PACKAGES.
+need_core_tools() {
   need cmake has_program cmake
   need libgtest-dev has_header gtest/gtest.h
   need libbenchmark-dev has_header benchmark/benchmark.h
   need clang has_program clang++
   need libclang-rt-dev has_fuzzer
+  need clang-format has_program clang-format
+  need cppcheck has_program cppcheck
+  need shellcheck has_program shellcheck
+  [ "$ALL" = 0 ] || need clang-tidy has_program clang-tidy
+}
+
+# Installs what is missing, and copies the source.
+prepare() {
+  choose_postgres
+  need_build_tools
   need perl has_program prove
   need libipc-run-perl has_module IPC::Run
   # for the readers in clients; that in Go is tested where there is a go, which would take 330 MB
   need python3 has_program python3
   need nodejs has_program node
-  need clang-format has_program clang-format
-  need cppcheck has_program cppcheck
-  need shellcheck has_program shellcheck
   need gnuplot-nox has_program gnuplot
-  [ "$ALL" = 0 ] || need clang-tidy has_program clang-tidy
+  [ "$SERVER" = 1 ] || need_core_tools
   if [ ${#PACKAGES[@]} -gt 0 ]; then
     local since=$SECONDS
     report packages "${PACKAGES[*]}"
@@ -292,31 +299,8 @@ server_suites() {
   server_suite isolation_c ISOLATION output_iso/regression.diffs
 }
 
-# Reads the command line.
-read_options() {
-  local limit=
-  while [ $# -gt 0 ]; do
-    case $1 in
-      --all) ALL=1 LIMIT=3600 ;;
-      --limit)
-        [[ ${2:-} =~ ^[1-9][0-9]*$ ]] || { usage >&2; exit 2; }
-        limit=$2
-        shift
-        ;;
-      -h | --help) usage; exit ;;
-      *) usage >&2; exit 2 ;;
-    esac
-    shift
-  done
-  LIMIT=${limit:-$LIMIT}
-}
-
-main() {
-  read_options "$@"
-  end_with sum_up
-  make_work /tmp
-  prepare
-  report postgresql "$("$PG_CONFIG" --version)"
+# The lint, and every suite of the core.
+core_suites() {
   # clang-tidy takes minutes, the other checks ten seconds
   if [ "$ALL" = 1 ]; then
     script_suite lint 1800 env "PG_CONFIG=$PG_CONFIG" bash "$ROOT/tools/lint.sh"
@@ -327,6 +311,36 @@ main() {
   # what breaks a fuzzer is kept with the logs
   core_suite fuzz -DCMAKE_CXX_COMPILER=clang++ -DBLOOM_FUZZ=ON -DBLOOM_TESTS=OFF \
     -DBLOOM_BENCHMARKS=OFF "-DBLOOM_FUZZ_SECONDS=$((ALL ? 600 : 10))" "-DBLOOM_FUZZ_ARTIFACTS=$LOGS"
+}
+
+# Reads the command line.
+read_options() {
+  local limit=
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --all) ALL=1 LIMIT=3600 ;;
+      --server) SERVER=1 ;;
+      --limit)
+        [[ ${2:-} =~ ^[1-9][0-9]*$ ]] || { usage >&2; exit 2; }
+        limit=$2
+        shift
+        ;;
+      -h | --help) usage; exit ;;
+      *) usage >&2; exit 2 ;;
+    esac
+    shift
+  done
+  [ "$ALL$SERVER" != 11 ] || { usage >&2; exit 2; }
+  LIMIT=${limit:-$LIMIT}
+}
+
+main() {
+  read_options "$@"
+  end_with sum_up
+  make_work /tmp
+  prepare
+  report postgresql "$("$PG_CONFIG" --version)"
+  [ "$SERVER" = 1 ] || core_suites
   if extension; then server_suites; fi
   if [ "$ALL" = 1 ]; then
     core_suite sanitizers -DBLOOM_SANITIZE=ON -DBLOOM_BENCHMARKS=OFF

@@ -235,7 +235,7 @@ set role bloom_mallory;
 call safe.lay_traps();
 reset role;
 select 1::pg_catalog.oid operator(hostile.=) 'now'::pg_catalog.regproc as sprung;
-select distinct who, trap from hostile.calls limit 10;
+select distinct who = current_user as ours, trap from hostile.calls limit 10;
 truncate hostile.calls;
 select setval('hostile.sprung', 1, false);
 select count(*) > 4000 as operators from pg_operator where oprowner = 'bloom_mallory'::regrole;
