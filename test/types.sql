@@ -35,7 +35,7 @@ insert into entries values ('add', 'filter'), ('literal', 'filter'), ('many', 'f
 
 -- The key of a name, by the server's own lower() where that is what makes it.
 create function key_of(item text, normalization text) returns text language sql immutable as $$
-    select case normalization when 'none' then item when 'lower' then lower(item collate "default")
+    select case normalization when 'none' then item when 'lower' then pg_catalog.lower(item collate "default")
                               else bloom_normalize(item, normalization) end collate "C"
 $$;
 
@@ -57,12 +57,10 @@ begin
     execute format('insert into names (kind, entry, target, added, item, asked, %s) select k.id, entry, target, s = 1, item, asked, %s from kinds k, entries,
         unnest(current_setting(''types.names'')::text[]) name,
         lateral as_type(format(''K%%sE%%s_'', k.id, entry) || name, k.type) item,
-        unnest(array[item, upper(item collate "default"), lower(item collate "default")]) with ordinality s (asked, s)',
+        unnest(array[item, upper(item collate "default"), lower(item collate "default")]) with ordinality s (asked, s)
+        where s = 1 or entry in (''add'', ''agg'', ''bits_agg'')',
         (select string_agg(format('k%s', id), ', ' order by id) from kinds),
         (select string_agg(format('cast(asked as %s)', type), ', ' order by id) from kinds));
-    -- One character, for "char".
-    alter table names add one "char";
-    update names set one = item::"char" where length(item) = 1;
 end
 $$;
 analyze names;
@@ -71,7 +69,7 @@ analyze names;
 create table holders (normalization text, filter text, value bloomfilter, bits bit(8192));
 -- A Turkish database builds no values with "lower".
 create function has_values(normalization text) returns bool language sql as $$
-    select normalization <> 'lower' or lower('I') = 'i'
+    select normalization <> 'lower' or pg_catalog.lower('I' collate "default") = 'i'
 $$;
 
 create procedure add_names(normalization text) language plpgsql as $$
@@ -167,5 +165,38 @@ begin
         from answers$query$,
         expression, normalization, 'by_' || normalization, entries)
         using holder.value, holder.bits;
+end
+$$;
+
+-- A name of one character, added as "char" by each entry point and asked for as each type, and the other way
+-- round. Returns which were denied.
+create function ask_characters(normalization text) returns text language plpgsql as $$
+declare
+    kind kinds; denied text := ''; answer bool; filter text := 'by_' || normalization; value bloomfilter;
+begin
+    execute format('select bloom_add(%1$L, ''Q''::"char"), bloom_add_many(%1$L, array[''V'', ''W'']::"char"[])', filter);
+    create table characters (name "char");
+    execute format('create trigger feed after insert on characters for each row execute function bloom_add_trigger(%L, %L)',
+                   'public.' || filter, 'name');
+    insert into characters values ('X');
+    drop trigger feed on characters;
+    truncate characters;
+    insert into characters values ('Y');
+    perform bloom_drain(filter::regclass, 'characters');
+    perform bloom_create('characters_source', 1000, 1e-6, normalization, source => 'select ''Z''::"char"');
+    if has_values(normalization) then
+        value := bloom_agg('Q'::"char", 1000, 1e-6, normalization) + 'V'::"char" + 'W' + 'X' + 'Y';
+    end if;
+    for kind in select * from kinds loop
+        execute format('select bool_and(bloom_might_contain(%L, letter) and case when $1 is null then true else $1 @> letter end) and bloom_might_contain(%L, ''Z''::%3$s)
+                        from unnest(%L::text[]) l, cast(l as %3$s) letter', filter, 'characters_source', kind.type, '{Q,V,W,X,Y}')
+            into answer using value;
+        if answer is not true then denied := denied || format('"char" as %s; ', kind.type); end if;
+        execute format('select bloom_add(%1$L, %2$L::%3$s) is not null and bloom_might_contain(%1$L, %2$L::"char")',
+                       filter, chr(96 + kind.id), kind.type) into answer;
+        if answer is not true then denied := denied || format('%s as "char"; ', kind.type); end if;
+    end loop;
+    drop table characters, characters_source;
+    return denied;
 end
 $$;
