@@ -226,6 +226,7 @@ Settings settings_after(const Rebuild &rebuild, const Settings &before, float8 i
   if (before.state == State::kSuspended && rebuild.old.state != State::kSuspended) {
     settings.state = State::kSuspended;
     settings.canary_lost = before.canary_lost;
+    settings.canary_ascii_lost = before.canary_ascii_lost;
   }
   return settings;
 }
