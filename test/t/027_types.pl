@@ -217,9 +217,12 @@ call bloom_rebuild('by_people', 'select name from people', grace => '0', min_sha
 		'WARNING:  Bloom filter "by_people" gets names that are compared by nondeterministic collation "loose"' ],
 		'a nondeterministic collation: one warning a session and place') or diag $told;
 	is($node->safe_psql('c', q{set client_min_messages = error;
-		select bloom_might_contain('by_lower', 'nobody' collate "loose"), bloom_might_contain('by_lower', 'nobody' collate "C"),
+		create domain loose_name as text collate "loose";
+		select bloom_might_contain('by_lower', 'nobody'::loose_name), bloom_might_contain('by_lower', 'nobody' collate "C"),
+			bloom_add('by_lower', 'newcomer' collate "loose"), bloom_add('by_lower', 'Newcomer2'),
+			bloom_add_many('by_lower', array['newcomer3'::loose_name]), bloom_might_contain('by_lower', 'Newcomer'),
 			bloom_might_contain('by_people', name), bloom_might_contain('by_people', 'nobody')
-		from people where name = 'JOSE'}), 't|f|t|f', 'maybe, and by its spelling no');
+		from people where name = 'JOSE'}), 't|f|f|t|0|t|t|f', 'maybe, and by its spelling no; no name is new for sure');
 }
 
 $node->stop;
