@@ -188,6 +188,35 @@ for my $database (grep { $made{$_} } qw(c turkish icu latin5))
 	}
 }
 
+# ---- A function that sets the locale of the process, as one in an untrusted language can: it changes lower() before
+# PostgreSQL 18, and changes no key
+my %functions = (
+	plperlu => 'use POSIX qw(setlocale LC_CTYPE); return setlocale(LC_CTYPE, $_[0]);',
+	plpython3u => "import locale\nreturn locale.setlocale(locale.LC_CTYPE, args[0])");
+for my $language (sort keys %functions)
+{
+	my ($code) = $made{english} && $made{turkish} ? $node->psql('english', "create extension $language") : 1;
+	if ($code != 0)
+	{
+		note "not tested: the server has no $language, or the machine no locales";
+		next;
+	}
+	utf8::encode(my $names = q{'{ÅSA,İris,IRIS,'} . 'IRIS' x 20 . q{}'});
+	$node->safe_psql('english', "create function set_$language(text) returns text language $language as \$\$$functions{$language}\$\$;
+		select bloom_add_many('by_lower', $names)");
+	for my $other (qw(tr_TR.utf8 C))
+	{
+		is($node->safe_psql('english', "select bloom_might_contain_many('by_lower', $names); select set_$language('$other');
+			select bloom_might_contain_many('by_lower', $names), bloom_might_contain('by_lower', 'n' || repeat('I', 99))"),
+			"{t,t,t,t}\n$other\n{t,t,t,t}|f", "$language sets $other");
+		# Before the server itself has looked: it may take another locale for C then, which is an error and no "no".
+		my ($result, $answer, $error) = $node->psql('english', "select set_$language('$other');
+			select bloom_might_contain_many('by_lower', $names), bloom_add('by_lower', repeat('I', 99))");
+		ok($result == 0 && $answer eq "$other\n{t,t,t,t}|t" || $result == 0 && $answer eq "$other\n{t,t,t,t}|f" || $error =~ /lower\(\) of this session/,
+			"$language sets $other at once") or diag "$answer $error";
+	}
+}
+
 # ---- Where the names are compared more loosely than the filter does, whoever can be told is told
 SKIP:
 {
