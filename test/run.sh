@@ -271,6 +271,11 @@ prepare() {
   need libipc-run-perl has_module IPC::Run
   # what localedef makes locales of
   need locales test -e /usr/share/i18n/locales/tr_TR
+  # a language in which a function can change the locale of its session; only Debian's server has a package
+  local server=${PG_CONFIG%/bin/pg_config}
+  case $server in
+    /usr/lib/postgresql/*) need "postgresql-plperl-${server##*/}" test -e "$server/lib/plperl.so" ;;
+  esac
   # for the readers in clients; that in Go is tested where there is a go, which would take 330 MB
   need python3 has_program python3
   need nodejs has_program node
