@@ -11,7 +11,7 @@ MODULE_big = bloomfilter
 # By floors, from the lowest up: no file includes a header of a later one. docs/architecture.md
 # says what each is for.
 OBJS = $(addsuffix .o, $(addprefix src/, \
-  arguments size_functions item_icu item_key text_cast canary standby_wait timeline progress progress_view \
+  arguments size_functions item_icu item_key text_cast comparison canary standby_wait timeline progress progress_view \
   chunk_functions value value_functions value_aggregate \
   filter_settings filter_command citus filter_shape chunk_row filter_leftover filter_counters filter_table chunk_insert chunk_update \
   filter_ddl rebuild_phase rebuild_journal source_spool source_snapshots source_query \

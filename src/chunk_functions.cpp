@@ -5,6 +5,7 @@
 #include "arguments.hpp"
 #include "chunk_estimate.hpp"
 #include "chunk_varbit.hpp"
+#include "comparison.hpp"
 #include "item_key.hpp"
 
 namespace bloomfilter {
@@ -72,7 +73,7 @@ PG_FUNCTION_INFO_V1(bloom_bits_contain);
 PGDLLEXPORT Datum bloom_bits_contain(PG_FUNCTION_ARGS) {
   VarBit *bits = chunk_argument(fcinfo, 0);
   if (PG_ARGISNULL(1)) PG_RETURN_NULL();
-  PG_RETURN_BOOL(chunk_has(bits, PG_GETARG_TEXT_PP(1)));
+  PG_RETURN_BOOL(must_be_maybe(PG_GET_COLLATION()) || chunk_has(bits, PG_GETARG_TEXT_PP(1)));
 }
 
 // text <@ bit -> boolean: the same with the arguments exchanged.
@@ -80,7 +81,7 @@ PG_FUNCTION_INFO_V1(bloom_bits_contained);
 PGDLLEXPORT Datum bloom_bits_contained(PG_FUNCTION_ARGS) {
   VarBit *bits = chunk_argument(fcinfo, 1);
   if (PG_ARGISNULL(0)) PG_RETURN_NULL();
-  PG_RETURN_BOOL(chunk_has(bits, PG_GETARG_TEXT_PP(0)));
+  PG_RETURN_BOOL(must_be_maybe(PG_GET_COLLATION()) || chunk_has(bits, PG_GETARG_TEXT_PP(0)));
 }
 
 // Transition of bloom_bits_agg(item text): sets the item's bits in the state. The state is a chunk

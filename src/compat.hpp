@@ -70,6 +70,21 @@ inline const PGPROC *compat_process_of(const VirtualTransactionId &transaction) 
 #endif
 }
 
+// Before 18, lower() of a libc database goes by the locale of the process, which a function in an
+// untrusted language may change. The second tells whether the server took that locale for C when it
+// first looked, which it remembers.
+#if PG_VERSION_NUM >= 180000
+inline constexpr bool kLowersByProcess = false;
+inline bool compat_lowers_as_c() {
+  return false;
+}
+#else
+inline constexpr bool kLowersByProcess = true;
+inline bool compat_lowers_as_c() {
+  return lc_ctype_is_c(DEFAULT_COLLATION_OID);
+}
+#endif
+
 // Exchanges relallfrozen, the number of all-frozen pages, between two rows of pg_class.
 inline void compat_swap_all_frozen([[maybe_unused]] Form_pg_class one,
                                    [[maybe_unused]] Form_pg_class other) {

@@ -10,6 +10,7 @@
 #include "arguments.hpp"
 #include "bloomfilter/chunk.hpp"
 #include "bloomfilter/layout.hpp"
+#include "comparison.hpp"
 #include "filter_probe.hpp"
 #include "filter_table.hpp"
 #include "item_key.hpp"
@@ -135,7 +136,8 @@ PGDLLEXPORT Datum bloom_might_contain(PG_FUNCTION_ARGS) {
     PG_RETURN_NULL();
   }
   PendingCounts *counts = filter.begin_counted();
-  const bool maybe = might_contain(filter, text_view(PG_GETARG_TEXT_PP(1)));
+  const bool maybe =
+      must_be_maybe(PG_GET_COLLATION()) || might_contain(filter, text_view(PG_GETARG_TEXT_PP(1)));
   end_checks(counts, 1, maybe);
   close_filter(filter);
   PG_RETURN_BOOL(maybe);
@@ -156,8 +158,10 @@ PGDLLEXPORT Datum bloom_might_contain_many(PG_FUNCTION_ARGS) {
   Datum *items;
   bool *nulls;
   int count = deconstruct_texts(array, &items, &nulls);
+  const bool loose = must_be_maybe(PG_GET_COLLATION());
   const std::span<Probe> probes = probe_items(
-      filter, items, nulls, count, [&](std::string_view item) { return may_deny(filter, item); },
+      filter, items, nulls, count,
+      [&](std::string_view item) { return !loose && may_deny(filter, item); },
       [](std::span<const Digest>) {});
   // The answer for an item that is not looked up, because the filter may not deny it.
   std::fill_n(items, count, BoolGetDatum(true));
@@ -192,7 +196,10 @@ PGDLLEXPORT Datum bloom_might_contain_any(PG_FUNCTION_ARGS) {
   auto *maybes = static_cast<bool *>(palloc(size));
   if (!PG_ARGISNULL(1)) {
     for (const OpenFilter &filter : filters) filter.begin_counted();
-    find_maybes(filters, text_view(PG_GETARG_TEXT_PP(1)), maybes);
+    if (must_be_maybe(PG_GET_COLLATION()))
+      std::fill_n(maybes, size, true);
+    else
+      find_maybes(filters, text_view(PG_GETARG_TEXT_PP(1)), maybes);
     for (size_t i = 0; i < size; ++i) end_checks(&filters[i].table->pending, 1, maybes[i]);
   }
   for (const OpenFilter &filter : filters) {

@@ -5,6 +5,7 @@
 #include "arguments.hpp"
 #include "bloomfilter/sizing.hpp"
 #include "chunk_insert.hpp"
+#include "comparison.hpp"
 #include "filter_command.hpp"
 #include "filter_ddl.hpp"
 #include "item_key.hpp"
@@ -119,8 +120,8 @@ PGDLLEXPORT Datum bloom_create(PG_FUNCTION_ARGS) {
   // All arguments are checked by now. A source may take minutes, so its form is checked before the
   // table is made.
   SPI_connect();
-  SourceRows rows = SourceRows::kNames;
-  if (source != nullptr) rows = require_source(source, caller).rows;
+  SourceForm form{};
+  if (source != nullptr) form = require_source(source, caller);
   const Oid relid = create_table(name);
   // Rows first, then the primary key, then the guards. An index that is built once costs less than
   // an entry per row. The guards make the table a filter, and nobody sees it before the commit.
@@ -132,7 +133,8 @@ PGDLLEXPORT Datum bloom_create(PG_FUNCTION_ARGS) {
   if (source == nullptr)
     write_rows(relation, {nullptr, 0, chunks});
   else
-    settings.items_at_build = load_source(relation, source, rows, caller, chunks, normalization);
+    settings.items_at_build =
+        load_source(relation, source, form.rows, caller, chunks, normalization);
   table_close(relation, NoLock);
   enter_step(Step::kIndexing, 0);
   execute_sql(psprintf("alter table %s add primary key (chunk)", qualified_name(relid)));
@@ -141,6 +143,8 @@ PGDLLEXPORT Datum bloom_create(PG_FUNCTION_ARGS) {
   end_progress();
   SPI_finish();
   notice_outcome(get_rel_name(relid), settings, source != nullptr);
+  if (source != nullptr && form.rows == SourceRows::kNames)
+    warn_of_column(form.type, form.collation, normalization, get_rel_name(relid));
   PG_RETURN_OID(relid);
 }
 

@@ -7,6 +7,7 @@
 
 #include "arguments.hpp"
 #include "chunk_update.hpp"
+#include "comparison.hpp"
 #include "filter_add.hpp"
 #include "item_key.hpp"
 #include "text_cast.hpp"
@@ -27,8 +28,9 @@ struct Names {
 static_assert(std::is_trivially_destructible_v<Names>);
 
 // The names of a column, none yet. Raises 42804 if the column is not text, and 0A000 if its values
-// are not in the rows: a virtual generated column reads as null here, and a null is skipped.
-Names names_of(Relation relation, AttrNumber attribute) {
+// are not in the rows: a virtual generated column reads as null here, and a null is skipped. Warns
+// once in a session if equal names of the column may be different ones of the filter.
+Names names_of(const OpenFilter &filter, Relation relation, AttrNumber attribute) {
   const FormData_pg_attribute *column = TupleDescAttr(RelationGetDescr(relation), attribute - 1);
   if (column->attgenerated != '\0' && column->attgenerated != ATTRIBUTE_GENERATED_STORED)
     ereport(ERROR,
@@ -43,6 +45,9 @@ Names names_of(Relation relation, AttrNumber attribute) {
                     errmsg("column \"%s\" of table \"%s\" is of type %s, not text",
                            NameStr(column->attname), RelationGetRelationName(relation),
                            format_type_be(column->atttypid))));
+  if (!filter.table->told_comparison)
+    filter.table->told_comparison = warn_of_column(column->atttypid, column->attcollation,
+                                                   filter.settings().normalization, filter.name());
   names.row_context =
       AllocSetContextCreate(CurrentMemoryContext, "bloomfilter row", ALLOCSET_SMALL_SIZES);
   return names;
@@ -218,7 +223,7 @@ void add_fired(const TriggerData &data) {
   require_definition(data);
   const AttrNumber attribute = column_of(data);
   const OpenFilter filter = open_for_add(filter_of(data), "bloom_add_trigger()");
-  Names names = names_of(data.tg_relation, attribute);
+  Names names = names_of(filter, data.tg_relation, attribute);
   if (!TRIGGER_FIRED_FOR_ROW(data.tg_event))
     take_new_rows(filter, data, &names);
   else if (TRIGGER_FIRED_BY_UPDATE(data.tg_event))
@@ -345,7 +350,7 @@ PGDLLEXPORT Datum bloom_drain(PG_FUNCTION_ARGS) {
     ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                     errmsg("max_rows must be at least 1, not %d", limit)));
   Relation queue = open_queue(PG_GETARG_OID(1));
-  Names names = names_of(queue, only_column(queue));
+  Names names = names_of(filter, queue, only_column(queue));
   const int64 taken = take_rows(filter, queue, limit, &names);
   add_names(filter, names);
   // Later commands of the transaction do not see the rows any more.

@@ -105,12 +105,12 @@ bool parse_setting(Key key, std::string_view text, Settings *settings) {
     case kState:
       return parse_name(text, kStateNames, &settings->state);
     case kCanary:
-      // If it is lost, settings->canary keeps its old value. Whoever asks agreement_with_server
-      // looks at canary_lost too.
+      // If it is lost, settings->canary keeps its old value, which nobody looks at.
       settings->canary_lost = text == kCanaryLost;
       return settings->canary_lost || parse_number(text, &settings->canary, 16);
     case kCanaryAscii:
-      return parse_number(text, &settings->canary_ascii, 16);
+      settings->canary_ascii_lost = text == kCanaryLost;
+      return settings->canary_ascii_lost || parse_number(text, &settings->canary_ascii, 16);
     case kStamp:
       // A longer one is refused and not cut off: cut off, it could equal the stamp of another
       // locale.
@@ -167,7 +167,7 @@ void write_settings(const Settings &settings, FunctionRef<void(const char *)> wr
       normalization_name(settings.normalization),
       kStateNames[static_cast<int>(settings.state)],
       settings.canary_lost ? kCanaryLost.data() : psprintf("%08x", settings.canary),
-      psprintf("%08x", settings.canary_ascii),
+      settings.canary_ascii_lost ? kCanaryLost.data() : psprintf("%08x", settings.canary_ascii),
       settings.stamp,
       psprintf("%.0f", settings.capacity),
       fp_rate,
@@ -187,6 +187,13 @@ void write_settings(const Settings &settings, FunctionRef<void(const char *)> wr
   // a value is written under the name of another.
   static_assert(lengthof(values) == kKeys);
   for (int key = 0; key < kKeys; ++key) write(psprintf("%s=%s", kKeyNames[key], values[key]));
+}
+
+// Whether this server makes the same keys of ASCII items as every server on which such an item was
+// added.
+bool agrees_on_ascii(const Settings &settings) {
+  return !settings.canary_ascii_lost &&
+         settings.canary_ascii == server_canary(settings.normalization, CanaryPart::kAscii);
 }
 
 }  // namespace
@@ -214,21 +221,21 @@ Columns columns_of(Oid relid) {
 }
 
 Agreement agreement_with_server(const Settings &settings) {
-  const Normalization normalization = settings.normalization;
   // The cheap comparisons come first. The whole canary takes 25 to 160 ms, once per backend.
-  if (settings.canary_ascii != server_canary(normalization, CanaryPart::kAscii))
-    return Agreement::kNone;
-  if (std::strcmp(settings.stamp, server_stamp(normalization)) == 0 ||
-      settings.canary == server_canary(normalization, CanaryPart::kAll))
+  if (!agrees_on_ascii(settings)) return Agreement::kNone;
+  if (!settings.canary_lost &&
+      std::strcmp(settings.stamp, server_stamp(settings.normalization)) == 0)
     return Agreement::kFull;
-  return Agreement::kAsciiOnly;
+  return agreement_by_canaries(settings);
 }
 
 // bloom_resume asks this. It then writes a new stamp, so it must not trust the old one.
-bool normalized_as_here(const Settings &settings) {
+Agreement agreement_by_canaries(const Settings &settings) {
+  if (!agrees_on_ascii(settings)) return Agreement::kNone;
   return !settings.canary_lost &&
-         settings.canary == server_canary(settings.normalization, CanaryPart::kAll) &&
-         settings.canary_ascii == server_canary(settings.normalization, CanaryPart::kAscii);
+                 settings.canary == server_canary(settings.normalization, CanaryPart::kAll)
+             ? Agreement::kFull
+             : Agreement::kAsciiOnly;
 }
 
 // It is strict. It does not ignore an unknown setting, which may change what the bits mean. It has

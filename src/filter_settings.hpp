@@ -46,9 +46,10 @@ struct Settings {
   int32 chunks;
   Normalization normalization;
   State state;
-  // Names were added under another normalization than the canary's. From then on the filter can
-  // only be suspended.
-  bool canary_lost;
+  // Names were added under another normalization than that of the canaries: the first is about
+  // names beyond ASCII, which are never denied from then on, the second about all names. A filter
+  // of the second kind can only be suspended.
+  bool canary_lost, canary_ascii_lost;
   bool trust_failover;  // a new timeline of the same system does not suspend
   uint32 canary;
   uint32 canary_ascii;
@@ -75,8 +76,8 @@ enum class Agreement : uint8 { kNone, kAsciiOnly, kFull };
 // differ.
 Agreement agreement_with_server(const Settings &settings);
 
-// Whether both canaries equal those of this server. The stamp does not matter.
-bool normalized_as_here(const Settings &settings);
+// The same by the canaries alone, whatever the stamp says.
+Agreement agreement_by_canaries(const Settings &settings);
 
 // Above this share of its capacity a filter is nearly full, and a rebuild makes it larger.
 inline constexpr float8 kNearlyFull = 0.8;

@@ -61,6 +61,13 @@ void warn_without_standbys(const char *name) {
 // it would call every name free that is not in it.
 void notice_resumed(Oid relid, State before, const Settings &settings, float8 items) {
   const char *name = get_rel_name(relid);
+  if (settings.canary_lost)
+    ereport(WARNING,
+            (errmsg("Bloom filter \"%s\" is ready for ASCII names only", name),
+             errdetail("Normalization \"%s\" has changed since names were added.  Checks of names "
+                       "with non-ASCII characters answer maybe.",
+                       normalization_name(settings.normalization)),
+             errhint("Run: %s", rebuild_command(relid))));
   ereport(NOTICE, (errmsg("Bloom filter \"%s\" is ready", name),
                    settings.capacity == 0
                        ? errdetail("The filter holds about %.0f items.", items)
@@ -81,8 +88,9 @@ extern "C" {
 
 // bloom_suspend(filter regclass): from its commit on, every check answers maybe, and adds go on. It
 // waits for no add, and no add waits for it: an add does the same with the old settings as with the
-// new ones. If the normalization has changed, the filter can then only be built again: from now on,
-// names may be added with bits that no check would look for if the server were as before.
+// new ones. If the normalization has changed, checks of the names whose keys have changed answer
+// maybe until a rebuild: from now on such names are added, with bits that no check would look for
+// if the server were as before.
 PG_FUNCTION_INFO_V1(bloom_suspend);
 PGDLLEXPORT Datum bloom_suspend(PG_FUNCTION_ARGS) {
   PreventCommandIfReadOnly("bloom_suspend()");
@@ -91,15 +99,18 @@ PGDLLEXPORT Datum bloom_suspend(PG_FUNCTION_ARGS) {
   Settings settings = settings_to_change(relid, AccessShareLock, &agreement, nullptr);
   settings.state = State::kSuspended;
   settings.canary_lost |= agreement != Agreement::kFull;
+  settings.canary_ascii_lost |= agreement == Agreement::kNone;
   overwrite_settings(relid, settings);
   PG_RETURN_VOID();
 }
 
 // bloom_resume(filter regclass, trust_failover boolean): the caller promises that every name is in
 // the filter. From the commit on, checks of this table may deny, on this server and timeline.
-// trust_failover says whether a failover suspends the filter; null leaves that as it is. The call
-// waits for the adds under way. Without that, the caller may have counted a bulk that has not
-// committed yet, and an add that does not know of the trust would not wait for a standby.
+// trust_failover says whether a failover suspends the filter; null leaves that as it is. If the
+// normalization has changed beyond ASCII, the filter is ready for ASCII names, and takes the
+// others, which are never denied. The call waits for the adds under way. Without that, the caller
+// may have counted a bulk that has not committed yet, and an add that does not know of the trust
+// would not wait for a standby.
 PG_FUNCTION_INFO_V1(bloom_resume);
 PGDLLEXPORT Datum bloom_resume(PG_FUNCTION_ARGS) {
   PreventCommandIfReadOnly("bloom_resume()");
@@ -108,16 +119,20 @@ PGDLLEXPORT Datum bloom_resume(PG_FUNCTION_ARGS) {
   Agreement agreement;
   Settings settings = settings_to_change(relid, ShareRowExclusiveLock, &agreement, &items);
   const State before = settings.state;
-  if (!normalized_as_here(settings))
+  agreement = agreement_by_canaries(settings);
+  if (agreement == Agreement::kNone)
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                     errmsg("cannot resume Bloom filter \"%s\"", get_rel_name(relid)),
                     errdetail("Normalization \"%s\" has changed since names were added.",
                               normalization_name(settings.normalization)),
                     errhint("Rebuild the filter with bloom_rebuild.")));
+  settings.canary_lost = agreement != Agreement::kFull;
   settings.state = State::kReady;
   settings.origin = origin_here(relid);
   settings.columns = columns_of(relid);
-  strlcpy(settings.stamp, server_stamp(settings.normalization), kStampBytes);
+  // Else the stamp goes on to say what the filter was built with.
+  if (!settings.canary_lost)
+    strlcpy(settings.stamp, server_stamp(settings.normalization), kStampBytes);
   const bool trusted = settings.trust_failover;
   if (!PG_ARGISNULL(1)) settings.trust_failover = PG_GETARG_BOOL(1);
   store_settings_alone(relid, settings, fcinfo->flinfo->fn_oid);

@@ -300,8 +300,8 @@ float8 scan_items(const OpenFilter &filter) {
 const char *suspension_reason(const FilterTable &table) {
   const Settings &settings = table.settings;
   if (settings.state == State::kLoading) return "not ready: never loaded";
-  if (settings.canary_lost) return "suspended: its normalization has changed";
-  if (settings.state == State::kSuspended) return "suspended";
+  if (settings.state == State::kSuspended)
+    return settings.canary_lost ? "suspended: its normalization has changed" : "suspended";
   const Origin &made = settings.origin, here = origin_here(table.relid);
   if (made.system != here.system) return "suspended: restored on another server";
   if (made.database != here.database || made.relation != here.relation)

@@ -22,9 +22,10 @@ struct FilterTable {
   // The role whose privileges were checked last, and those that it was found to have.
   Oid permitted_role;
   AclMode permitted;
-  bool told_suspended;  // these three: the session was told already
+  bool told_suspended;  // these four: the session was told already
   bool told_new_names;
   bool told_normalization;
+  bool told_comparison;
   Agreement agreement;
   RowMap rows;
   Settings settings;

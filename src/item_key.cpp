@@ -3,6 +3,7 @@
 #include "pg.hpp"
 
 #include <array>
+#include <clocale>
 #include <cstring>
 
 #include "item_icu.hpp"
@@ -59,6 +60,37 @@ Digest hash_any_key(Normalization normalization, std::string_view item) {
   return digest;
 }
 
+// LC_CTYPE as lower() needs it, if it goes by that of the process; else null. Read once in a
+// backend.
+const char *own_ctype() {
+  if (!kLowersByProcess) return nullptr;
+  static constinit bool known = false;
+  static constinit const char *ctype = nullptr;
+  if (likely(known)) return ctype;
+  HeapTuple tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId));
+  if (!HeapTupleIsValid(tuple)) elog(ERROR, "cache lookup failed for database %u", MyDatabaseId);
+  bool is_null;
+  const Datum name = SysCacheGetAttr(DATABASEOID, tuple,
+                                     static_cast<AttrNumber>(Anum_pg_database_datctype), &is_null);
+  if (!is_null &&
+      reinterpret_cast<Form_pg_database>(GETSTRUCT(tuple))->datlocprovider == COLLPROVIDER_LIBC)
+    ctype = MemoryContextStrdup(TopMemoryContext, TextDatumGetCString(name));
+  ReleaseSysCache(tuple);
+  known = true;
+  return ctype;
+}
+
+// Raises 55000 if the server remembers for this session that its locale is C and it is not, or the
+// other way round: it first looked while a function had changed it.
+void require_own_ctype(const char *ctype) {
+  const bool is_c = std::strcmp(ctype, "C") == 0 || std::strcmp(ctype, "POSIX") == 0;
+  if (likely(compat_lowers_as_c() == is_c)) return;
+  ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                  errmsg("lower() of this session is not that of the database"),
+                  errdetail("A function has changed LC_CTYPE of the process."),
+                  errhint("Open a new connection, and do not call setlocale() in functions.")));
+}
+
 }  // namespace
 
 // A failure is not remembered: the next call tries again. A server in FIPS mode gets this error,
@@ -84,8 +116,27 @@ void hash_failed() {
 // str_tolower and not the SQL function lower(): it is the same code, and takes bytes that are not
 // in a varlena. The default collation is fixed for the database. With the collation of the calling
 // expression, two sessions could get two keys for one name.
+//
+// If a function of the session has called setlocale(), the database's locale is set for the time of
+// the call. Else a name would get another key than in other sessions, and be denied. An error
+// leaves the database's locale, as the server has set it.
 char *lower_by_collation(std::string_view item) {
-  return str_tolower(item.data(), item.size(), DEFAULT_COLLATION_OID);
+  const auto lower = [&] { return str_tolower(item.data(), item.size(), DEFAULT_COLLATION_OID); };
+  const char *own = own_ctype();
+  if (own == nullptr) return lower();
+  const locale_t thread = uselocale(LC_GLOBAL_LOCALE);
+  const char *now = std::setlocale(LC_CTYPE, nullptr);
+  char *other = unlikely(std::strcmp(now, own) != 0) ? pstrdup(now) : nullptr;
+  if (unlikely(other != nullptr) && std::setlocale(LC_CTYPE, own) == nullptr)
+    elog(ERROR, "could not set locale \"%s\"", own);
+  require_own_ctype(own);
+  char *lowered = lower();
+  if (unlikely(other != nullptr)) {
+    std::setlocale(LC_CTYPE, other);
+    pfree(other);
+  }
+  if (unlikely(thread != LC_GLOBAL_LOCALE)) uselocale(thread);
+  return lowered;
 }
 
 const char *normalization_name(Normalization normalization) {

@@ -105,6 +105,7 @@ extern "C" {
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
+#include "utils/typcache.h"
 #include "utils/uuid.h"
 #include "utils/varbit.h"
 #include "utils/wait_event.h"

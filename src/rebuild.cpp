@@ -7,6 +7,7 @@
 
 #include "arguments.hpp"
 #include "chunk_insert.hpp"
+#include "comparison.hpp"
 #include "filter_ddl.hpp"
 #include "filter_leftover.hpp"
 #include "filter_table.hpp"
@@ -104,6 +105,9 @@ void inspect_filter(Rebuild *rebuild) {
   if (rebuild->source == nullptr) require_growable(filter);
   require_available(filter.settings().normalization);
   refuse_replicated(*rebuild);
+  if (rebuild->source != nullptr && rebuild->form.rows == SourceRows::kNames)
+    warn_of_column(rebuild->form.type, rebuild->form.collation, rebuild->old.normalization,
+                   rebuild->name);
   take_rebuild_lock(*rebuild);
   enter_phase(rebuild->relid, Phase::kOpening);
   rebuild->old_items_shown = scan_items(filter);
@@ -241,6 +245,7 @@ Settings settings_after(const Rebuild &rebuild, const Settings &before, float8 i
   if (before.state == State::kSuspended && rebuild.old.state != State::kSuspended) {
     settings.state = State::kSuspended;
     settings.canary_lost = before.canary_lost;
+    settings.canary_ascii_lost = before.canary_ascii_lost;
   }
   return settings;
 }

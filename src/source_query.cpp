@@ -246,8 +246,10 @@ SourceForm require_source(const char *source, Oid caller) {
   const CachedPlanSource *plan_source = plan_source_of(plan);
   require_reading(plan_source);
   const Column column = column_of(plan_source->resultDesc, value_type_of(caller));
+  const FormData_pg_attribute *attribute = TupleDescAttr(plan_source->resultDesc, 0);
+  const SourceForm form = {column.rows, uses_chunks, attribute->atttypid, attribute->attcollation};
   SPI_freeplan(plan);
-  return {column.rows, uses_chunks};
+  return form;
 }
 
 void reach_servers(const char *source) {

@@ -14,7 +14,8 @@ enum class SourceRows { kNames, kValues };
 // What is known of a source before it is read.
 struct SourceForm {
   SourceRows rows;
-  bool takes_chunks;  // it uses $1, so the number of chunks has to be known before it is read
+  bool takes_chunks;    // it uses $1, so the number of chunks has to be known before it is read
+  Oid type, collation;  // of its column
 };
 
 // Raises 22023 unless the source is one query that only reads, 42804 unless it yields one column of

@@ -7,6 +7,7 @@
 
 #include "arguments.hpp"
 #include "chunk_estimate.hpp"
+#include "comparison.hpp"
 #include "item_key.hpp"
 #include "value.hpp"
 
@@ -205,6 +206,7 @@ PGDLLEXPORT Datum bloom_value_contain(PG_FUNCTION_ARGS) {
   if (PG_ARGISNULL(0)) null_filter();
   if (PG_ARGISNULL(1)) PG_RETURN_NULL();
   PG_RETURN_BOOL(
+      must_be_maybe(PG_GET_COLLATION()) ||
       value_contains(fcinfo->flinfo, PG_GETARG_DATUM(0), text_view(PG_GETARG_TEXT_PP(1))));
 }
 
@@ -214,6 +216,7 @@ PGDLLEXPORT Datum bloom_value_contained(PG_FUNCTION_ARGS) {
   if (PG_ARGISNULL(1)) null_filter();
   if (PG_ARGISNULL(0)) PG_RETURN_NULL();
   PG_RETURN_BOOL(
+      must_be_maybe(PG_GET_COLLATION()) ||
       value_contains(fcinfo->flinfo, PG_GETARG_DATUM(1), text_view(PG_GETARG_TEXT_PP(0))));
 }
 

@@ -163,18 +163,34 @@ end_server() {
   stop_cluster "$1" "$mode" || broke "$1" "FAILED: the server did not stop"
 }
 
-# turkish_locale FOLDER: makes tr_TR.utf8 there for the tests that want it, which few machines
-# have; fails where that cannot be done without losing the machine's own locales.
-turkish_locale() {
+# The locales that tests take, as source, charmap and end of the name: few machines have more than one.
+LOCALES=("tr_TR UTF-8 utf8" "en_US UTF-8 utf8" "en_US ISO-8859-1 iso88591" "tr_TR ISO-8859-9 iso88599"
+  "de_DE ISO-8859-15 iso885915" "en_US CP1252 cp1252" "ja_JP EUC-JP eucjp")
+
+# make_locales FOLDER: makes them there and prints the names of those that this machine can make. Fails where
+# the machine's own locales would be lost.
+make_locales() {
+  local one source charmap suffix jobs=()
   mkdir "$1"
-  localedef -i tr_TR -f UTF-8 "$1/tr_TR.utf8" >"$LOGS/locale.log" 2>&1 || true
-  [ "$(LOCPATH=$1 LC_ALL=tr_TR.utf8 locale charmap 2>/dev/null)" = UTF-8 ] &&
-    [ "$(LOCPATH=$1 LC_ALL=C.UTF-8 locale charmap 2>/dev/null)" = UTF-8 ]
+  for one in "${LOCALES[@]}"; do
+    read -r source charmap suffix <<<"$one"
+    localedef -i "$source" -f "$charmap" "$1/$source.$suffix" >>"$LOGS/locale.log" 2>&1 &
+    jobs+=($!)
+  done
+  # It ends with 1 where it only warns.
+  for one in "${jobs[@]}"; do wait "$one" || true; done
+  [ "$(LOCPATH=$1 LC_ALL=C.UTF-8 locale charmap 2>/dev/null)" = UTF-8 ] || return
+  for one in "${LOCALES[@]}"; do
+    read -r source charmap suffix <<<"$one"
+    if [ "$(LOCPATH=$1 LC_ALL=$source.$suffix locale charmap 2>/dev/null)" = "$charmap" ]; then
+      echo "$source.$suffix"
+    fi
+  done
 }
 
 # Runs the TAP tests, which make their own clusters, one after another: each has a limit of its own.
 tap() {
-  local tests test since=$SECONDS passed=0 skipped=0 servers=() environment=("BLOOM_TEST_ALL=$ALL")
+  local tests test since=$SECONDS passed=0 skipped=0 servers=() locales environment=("BLOOM_TEST_ALL=$ALL")
   # shellcheck disable=SC2016
   read -ra tests < <(make_value '$(PROVE_TESTS)') || true
   [ ${#tests[@]} -gt 0 ] || { report tap "none"; return; }
@@ -183,7 +199,9 @@ tap() {
     report tap "not run: this PostgreSQL was built without --enable-tap-tests"
     return
   fi
-  if turkish_locale "$WORK/locale"; then environment+=("LOCPATH=$WORK/locale"); fi
+  if locales=$(make_locales "$WORK/locale"); then
+    environment+=("LOCPATH=$WORK/locale" "BLOOM_TEST_LOCALES=${locales//$'\n'/ }")
+  fi
   mkdir "$LOGS/tap"
   report tap "${#tests[@]} files, each for at most $LIMIT s"
   for test in "${tests[@]}"; do tap_file "$test"; done
@@ -261,6 +279,13 @@ prepare() {
   need_build_tools
   need perl has_program prove
   need libipc-run-perl has_module IPC::Run
+  # what localedef makes locales of
+  need locales test -e /usr/share/i18n/locales/tr_TR
+  # a language in which a function can change the locale of its session; only Debian's server has a package
+  local server=${PG_CONFIG%/bin/pg_config}
+  case $server in
+    /usr/lib/postgresql/*) need "postgresql-plperl-${server##*/}" test -e "$server/lib/plperl.so" ;;
+  esac
   # for the readers in clients; that in Go is tested where there is a go, which would take 330 MB
   need python3 has_program python3
   need nodejs has_program node

@@ -69,22 +69,54 @@ select bloom_might_contain_many('f', '{bob,åsa}'), bloom_add('f', 'ascii');
 select bloom_add('f', 'åsa');
 select bloom_add_many('f', '{ascii2,åsa}');
 select bloom_might_contain('f', 'ascii2');
+-- Resumed, it denies ASCII names and takes all. No other name is new for sure.
 select bloom_resume('f');
--- Suspended under another lower() there is no way back, also were it as before again.
+select bloom_add('f', 'åsa'), bloom_add('f', 'ascii3'), bloom_add_many('f', '{eva,åke}'), bloom_add_many('f', '{eva,liv}');
+select bloom_might_contain_many('f', '{bob,ascii3,eva,åsa,ärla}');
+select bloom_value('f') is null;
+\set VERBOSITY terse
+call bloom_grow('f');
+\set VERBOSITY default
 select bloom_suspend('f');
-select bloom_add('f', 'åsa'), bloom_might_contain('f', 'bob');
-select bloom_resume('f');
+select status, advice from bloom_info('f');
+select bloom_add('f', 'åse'), bloom_might_contain('f', 'bob');
+-- There is no way back beyond ASCII, also were it as before again.
 select pretend('stamp=[^'']*', 'stamp=as before');
 select bloom_resume('f');
 select status, advice from bloom_info('f');
+select bloom_might_contain_many('f', '{bob,ascii3,åsa,ärla}');
+call bloom_rebuild('f', $$select unnest('{ascii3,åsa}'::text[])$$, grace => '0', min_share => 0);
+select status, bloom_might_contain_many('f', '{bob,ascii3,åsa,ärla}') from bloom_info('f');
 drop table f;
 
--- ASCII too, as from a Turkish locale: nothing is denied.
+-- ASCII too, as from a Turkish locale: nothing is denied, and there is no way back but a rebuild.
 select bloom_create('f', 1000, ready => true);
+create table as_before as select (regexp_match(pg_get_triggerdef(oid), 'canary_ascii=([0-9a-f]+)'))[1] as canary
+from pg_trigger where tgrelid = 'f'::regclass and tgname = 'bloom_filter';
 select pretend('canary_ascii=[0-9a-f]+', 'canary_ascii=00000001');
 \set VERBOSITY terse
 select status, bloom_might_contain('f', 'bob') from bloom_info('f');
 \set VERBOSITY default
 select bloom_add('f', 'bob');
+select bloom_resume('f');
+select pretend('canary_ascii=[0-9a-f]+', 'canary_ascii=' || canary) from as_before;
+select status, bloom_might_contain('f', 'bob') from bloom_info('f');
+select pretend('canary_ascii=[0-9a-f]+', 'canary_ascii=00000001');
+select bloom_suspend('f');
+select bloom_add('f', 'bob'), bloom_add('f', 'åsa');
+select pretend('canary_ascii=[0-9a-f]+', 'canary_ascii=' || canary) from as_before;
+select bloom_resume('f');
+select status, bloom_might_contain('f', 'eve') from bloom_info('f');
+-- Names that were taken beyond ASCII do not open the door for those of ASCII.
 drop table f;
+select bloom_create('f', 1000, ready => true);
+select pretend('stamp=[^'']*', 'stamp=UTF8 c xx 0.1'), pretend('canary=[0-9a-f]+', 'canary=00000001');
+select bloom_resume('f');
+select pretend('canary_ascii=[0-9a-f]+', 'canary_ascii=00000001');
+\set VERBOSITY terse
+select bloom_add('f', 'bob');
+select bloom_add('f', 'åsa');
+select bloom_resume('f');
+\set VERBOSITY default
+drop table f, as_before;
 drop function pretend;

@@ -41,6 +41,7 @@ sub is_told
 	return is((told($database, $sql))[0], $expected, "$database: $name");
 }
 
+# What psql says on stderr.
 sub is_refused
 {
 	my ($database, $sql, $error, $name) = @_;
@@ -116,7 +117,8 @@ for my $encoding (qw(LATIN1 SQL_ASCII))
 			"call bloom_rebuild('$filter', \$\$select 'ada'\$\$)");
 		is_told($database, "select $normalization @> 'IRIS', $normalization @> 'nobody', $normalization @> '$asa' from kept",
 			't|f|t', "a value of $normalization knows ASCII");
-		is_refused($database, "select bloom_resume('$filter')", qr/ERROR:  55000: cannot resume/, "no $filter is resumed");
+		is_refused($database, "begin; select bloom_resume('$filter'); rollback",
+			qr/WARNING:  01000: Bloom filter "$filter" is ready for ASCII names only/, "$filter can be resumed for ASCII");
 		is_refused($database, "select bloom_add('$filter', '$asa')", qr/ERROR:  55000: cannot add/, 'no other names');
 		is_told($database, "select bloom_add('$filter', 'KEN'); select bloom_suspend('$filter');
 			select bloom_add('$filter', '$asa'), bloom_add_many('$filter', '{$asa,ken}');
@@ -156,7 +158,10 @@ for my $filter (qw(by_nfkc by_username))
 	is_told('postgres', "select bloom_add('$filter', 'KEN'), bloom_might_contain('$filter', 'ken')", 't|t', "$filter: and found");
 	is_told('postgres', "select status, advice like 'call bloom_rebuild%' from bloom_filters where filter = '$filter'::regclass",
 		'normalization changed: only ASCII is denied|t', "$filter: the status");
-	is_refused('postgres', "select bloom_resume('$filter')", qr/ERROR:  55000: cannot resume/, "$filter: not resumed");
+	is_refused('postgres', "begin; select bloom_resume('$filter'); rollback",
+		qr/WARNING:  01000: Bloom filter "$filter" is ready for ASCII names only/, "$filter: resumed for ASCII");
+	is_told('postgres', "begin; select bloom_resume('$filter'); select bloom_add('$filter', '$absent'),
+		bloom_might_contain_many('$filter', '{ADA,nobody,$absent}'); rollback", "\nf|{t,f,t}", "$filter: and takes all names");
 	# ASCII itself, of which the canary is another one.
 	made_by_other_icu($filter, 'canary_ascii|canary');
 	is_told('postgres', "select bloom_might_contain('$filter', 'nobody')", 't', "$filter: nothing is denied");
