@@ -28,6 +28,28 @@ bool fires_as_made(const Trigger &guard, int16 type) {
          guard.tgoldtable == nullptr && guard.tgnewtable == nullptr;
 }
 
+// Whether the server may run expressions of the table's owner when a column is altered: those of
+// check constraints also to prove that a column has no nulls.
+bool has_expressions(Relation relation) {
+  const TupleConstr *constraints = RelationGetDescr(relation)->constr;
+  if (constraints == nullptr) return false;
+  if (constraints->num_check > 0) return true;
+  for (int i = 0; i < RelationGetDescr(relation)->natts; ++i)
+    if (TupleDescAttr(RelationGetDescr(relation), i)->attgenerated != '\0') return true;
+  return false;
+}
+
+// A problem that `change` of a column solves. If the change may run code of the table's owner, it
+// is no advice, which a superuser may run, but only a hint for the owner.
+Problem alterable(Relation relation, const char *detail, const char *change) {
+  const char *command = alter_command(relation, change);
+  if (!has_expressions(relation)) return mendable(detail, command);
+  return unusable(
+      detail, psprintf("It has check constraints or generated columns, whose functions would run "
+                       "with the rights of whoever runs this.  Let its owner run: %s",
+                       command));
+}
+
 // Finds the two columns, by name and type. Their order and dropped columns do not matter for checks
 // and adds; see require_plain_columns for who needs more. A column of any other name is a problem:
 // adds and rebuilds write rows without the executor, so nothing would give it its default.
@@ -54,11 +76,11 @@ Problem columns_problem(Relation relation, Shape *shape) {
     } else if (std::strcmp(name, "bits") == 0 && column->atttypid == BITOID) {
       // create table ... as select bit_or(...) makes a column of type bit without a length.
       if (column->atttypmod != kChunkBits)
-        return mendable("Its column \"bits\" is not of type bit(8192).",
-                        alter_command(relation, "alter bits type bit(8192)"));
+        return alterable(relation, "Its column \"bits\" is not of type bit(8192).",
+                         "alter bits type bit(8192)");
       if (!column->attnotnull)
-        return mendable("Its column \"bits\" is not declared NOT NULL.",
-                        alter_command(relation, "alter bits set not null"));
+        return alterable(relation, "Its column \"bits\" is not declared NOT NULL.",
+                         "alter bits set not null");
       shape->bits_attribute = column->attnum;
     } else {
       return unusable(kExpected);
