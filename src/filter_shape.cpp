@@ -21,6 +21,37 @@ bool fires_after(const Trigger &trigger) {
   return !trigger.tgisinternal && TRIGGER_FOR_AFTER(trigger.tgtype);
 }
 
+// Whether a role other than the owner may create triggers on the table.
+bool others_may_create_triggers(Relation relation) {
+  HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(RelationGetRelid(relation)));
+  if (!HeapTupleIsValid(tuple)) return false;
+  bool is_null, found = false;
+  const Datum grants = SysCacheGetAttr(RELOID, tuple, Anum_pg_class_relacl, &is_null);
+  if (!is_null) {
+    const Acl *acl = DatumGetAclPCopy(grants);
+    const AclItem *items = ACL_DAT(acl);
+    for (int i = 0; i < ACL_NUM(acl); ++i)
+      found = found || (items[i].ai_grantee != relation->rd_rel->relowner &&
+                        (ACLITEM_GET_PRIVS(items[i]) & ACL_TRIGGER) != 0);
+  }
+  ReleaseSysCache(tuple);
+  return found;
+}
+
+// The problem of a guard that does not always fire. CREATE OR REPLACE TRIGGER leaves that behind,
+// and needs no ownership: whoever may create triggers may have put another function in the place of
+// the guard, cleared bits, and put the guard back with settings of his. Then nothing is mended by
+// making it fire.
+Problem silent_guard_problem(Relation relation, const char *name) {
+  const char *detail = psprintf("Its guard trigger \"%s\" does not always fire.", name);
+  if (others_may_create_triggers(relation))
+    return unusable(detail,
+                    "Roles other than its owner have the TRIGGER privilege, and may have replaced "
+                    "the guard.  Make another filter with bloom_create.");
+  return mendable(detail, alter_command(relation, psprintf("enable always trigger %s",
+                                                           quote_identifier(name))));
+}
+
 // Whether a guard fires for every event that it was made for. A WHEN condition or a list of columns
 // would let updates pass unseen. Transition tables are not part of a guard either.
 bool fires_as_made(const Trigger &guard, int16 type) {
@@ -252,10 +283,7 @@ Problem guard_problem(Relation relation, const TriggerDesc *triggers) {
     if (guard == nullptr)
       return unusable(psprintf("It has no guard trigger \"%s\".", name),
                       "Use bloom_create to make a filter, or bloom_register to adopt a table.");
-    if (guard->tgenabled != TRIGGER_FIRES_ALWAYS)
-      return mendable(
-          psprintf("Its guard trigger \"%s\" does not always fire.", name),
-          alter_command(relation, psprintf("enable always trigger %s", quote_identifier(name))));
+    if (guard->tgenabled != TRIGGER_FIRES_ALWAYS) return silent_guard_problem(relation, name);
     if (!fires_as_made(*guard, type))
       return unusable(
           psprintf("Its guard trigger \"%s\" was changed and does not fire for every event.", name),
