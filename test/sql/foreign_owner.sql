@@ -181,6 +181,25 @@ alter table m.null_bits alter bits set not null;
 reset role;
 select bloom_might_contain('m.null_bits', 'ada');
 
+-- The new table is the one that was made, also if his schema gets another name at that moment, and he
+-- has a table of the name in it. An event trigger does here what another session would.
+set role bloom_mallory;
+create table m.new_filter (chunk int not null, bits bit(8192) not null);
+reset role;
+create function rename_schema() returns event_trigger language plpgsql as $$
+begin
+    if to_regnamespace('m_renamed') is null then
+        alter schema m rename to m_renamed;
+        create schema m;
+    end if;
+end $$;
+create event trigger rename_schema on ddl_command_start when tag in ('CREATE TABLE')
+execute function rename_schema();
+select bloom_create('m.new_filter', 1000, source => 'values (''ada'')');
+select count(*) from m.new_filter;
+drop event trigger rename_schema;
+drop function rename_schema;
+
 drop schema m cascade;
 drop table f, feed, users, relations, calls, outcomes;
 drop role bloom_mallory;

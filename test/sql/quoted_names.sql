@@ -158,7 +158,7 @@ select command from commands \gexec
 commit prepared 'bloom_locks';
 
 -- Not readable, for a role whose name needs quotes as well.
-create table roles as select i, left(name, 40) || ' role' as role from names;
+create table roles as select i, left(translate(name, E'\n', ' '), 40) || ' role' as role from names;
 select format('create role %I', role) from roles order by i \gexec
 create table grants (command text);
 grant insert on grants to public;
