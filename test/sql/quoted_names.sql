@@ -149,6 +149,17 @@ select command from commands \gexec
 \set ECHO all
 select status, filters from advice;
 
+-- Sessions look for the last chunk when the relation has changed.
+call for_each('insert into $f values (1000, 0::bit(8192))');
+call for_each('alter table $f set (fillfactor = 80)');
+table advice;
+\set ECHO none
+\o /dev/null
+select command from commands \gexec
+\o
+\set ECHO all
+select status, filters from advice;
+
 -- Locked by somebody.
 begin;
 call for_each('lock table $f');
