@@ -16,7 +16,11 @@ select count(bloom_create(full_name(name), 1000, source => 'values (''ada'')')) 
 -- As one sees it who pastes a name: from the view into a call.
 select count(*) as filters, count(*) filter (where bloom_might_contain(filter::text::regclass, 'ada')) as found
 from bloom_filters;
-set standard_conforming_strings = off;
+-- Also with backslashes in plain strings, which servers before 19 still have.
+do $$ begin
+    perform set_config('standard_conforming_strings', 'off', false);
+exception when others then null;
+end $$;
 select count(*) as filters, count(*) filter (where bloom_might_contain(filter::text::regclass, 'ada')) as found
 from bloom_filters;
 do $$
