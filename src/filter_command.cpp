@@ -41,10 +41,14 @@ const char *resume_command(Oid relid) {
   return psprintf("select bloom_resume(%s)", regclass_literal(relid));
 }
 
-// It drops nothing: advice that is run without thought must not destroy a filter.
+// It drops nothing: advice that is run without thought must not destroy a filter. A name of 63
+// bytes is cut off before "_new", since the server would cut "_new" off and find the name taken.
+// Null if the relation was dropped at this moment.
 const char *replacement_command(Oid relid) {
+  const char *old = get_rel_name(relid);
+  if (old == nullptr) return nullptr;
   const char *name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
-                                                psprintf("%s_new", get_rel_name(relid)));
+                                                makeObjectName(old, nullptr, "new"));
   return psprintf("select bloom_create(%s, <capacity>, source => '<source>')",
                   quote_literal_cstr(name));
 }

@@ -61,8 +61,7 @@ Oid create_table(const char *name) {
   if (isTempNamespace(schema))
     ereport(ERROR, (errcode(ERRCODE_INVALID_TABLE_DEFINITION),
                     errmsg("a Bloom filter cannot be temporary")));
-  make_chunk_table(quote_qualified_identifier(get_namespace_name(schema), range->relname), "");
-  return get_relname_relid(range->relname, schema);
+  return make_chunk_table(schema, range->relname, "");
 }
 
 // Runs the source once and writes all rows of a new table from what it yields. Returns about how

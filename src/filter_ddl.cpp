@@ -151,8 +151,11 @@ void warn_if_subscribed(Oid relid, const Settings &settings) {
                             "them by a trigger.")));
 }
 
-// The heap access method is named, whatever default_table_access_method says.
-void make_chunk_table(const char *quoted_name, const char *options) {
+// The heap access method is named, whatever default_table_access_method says. The statement goes by
+// the name of the schema. If its owner renames the schema at that moment, the statement makes the
+// table in another one, and the name may find a table of his in this one: no rows for that.
+Oid make_chunk_table(Oid schema, const char *name, const char *options) {
+  const char *quoted_name = quote_qualified_identifier(get_namespace_name(schema), name);
   execute_sql(
       psprintf("create table %s (chunk pg_catalog.int4 not null, bits pg_catalog.bit(%d) not null) "
                "using heap with (fillfactor = %d)%s",
@@ -162,6 +165,15 @@ void make_chunk_table(const char *quoted_name, const char *options) {
   // made the table grow by 6.9 %; without statistics by 0.1 %.
   execute_sql(psprintf("alter table %s alter chunk set statistics 0, alter bits set statistics 0",
                        quoted_name));
+  const Oid relid = get_relname_relid(name, schema);
+  Relation relation = OidIsValid(relid) ? try_relation_open(relid, AccessShareLock) : nullptr;
+  if (relation == nullptr || relation->rd_createSubid == InvalidSubTransactionId)
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("schema \"%s\" was renamed while table \"%s\" was created in it",
+                           get_namespace_name(schema), name),
+                    errhint("Run the command again.")));
+  relation_close(relation, NoLock);
+  return relid;
 }
 
 }  // namespace bloomfilter

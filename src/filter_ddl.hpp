@@ -30,9 +30,10 @@ bool is_subscribed(Oid relid);
 // arrive.
 void warn_if_subscribed(Oid relid, const Settings &settings);
 
-// Makes an empty table of chunks. The name is quoted already; `options` are added to the end of the
-// statement. The primary key is left out, since the rows are written first.
-void make_chunk_table(const char *quoted_name, const char *options);
+// Makes an empty table of chunks in the schema, and returns it. `options` are added to the end of
+// the statement. The primary key is left out, since the rows are written first. Raises 55000 if the
+// name finds a table that this transaction has not made.
+Oid make_chunk_table(Oid schema, const char *name, const char *options);
 
 // Keeps others from writing the relation's settings until the end of the transaction, and processes
 // what they wrote. Read settings after this, if they are to be changed. The caller holds some lock

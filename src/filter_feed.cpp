@@ -179,10 +179,10 @@ Oid filter_of(const TriggerData &data) {
              errmsg("Bloom filter \"%s\" of trigger \"%s\" has no schema", parsed->relname,
                     trigger.tgname),
              errdetail("Without a schema the search path of the session would choose the filter."),
-             errhint("Write the name with its schema, for example '%s'.",
-                     quote_qualified_identifier(
+             errhint("Write the name with its schema, for example %s.",
+                     quote_literal_cstr(quote_qualified_identifier(
                          get_namespace_name(RelationGetNamespace(data.tg_relation)),
-                         parsed->relname))));
+                         parsed->relname)))));
   const Oid relid = RangeVarGetRelid(parsed, RowExclusiveLock, true);
   if (!OidIsValid(relid))
     ereport(ERROR,

@@ -21,11 +21,64 @@ bool fires_after(const Trigger &trigger) {
   return !trigger.tgisinternal && TRIGGER_FOR_AFTER(trigger.tgtype);
 }
 
+// Whether a role other than the owner may create triggers on the table.
+bool others_may_create_triggers(Relation relation) {
+  HeapTuple tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(RelationGetRelid(relation)));
+  if (!HeapTupleIsValid(tuple)) return false;
+  bool is_null, found = false;
+  const Datum grants = SysCacheGetAttr(RELOID, tuple, Anum_pg_class_relacl, &is_null);
+  if (!is_null) {
+    const Acl *acl = DatumGetAclPCopy(grants);
+    const AclItem *items = ACL_DAT(acl);
+    for (int i = 0; i < ACL_NUM(acl); ++i)
+      found = found || (items[i].ai_grantee != relation->rd_rel->relowner &&
+                        (ACLITEM_GET_PRIVS(items[i]) & ACL_TRIGGER) != 0);
+  }
+  ReleaseSysCache(tuple);
+  return found;
+}
+
+// The problem of a guard that does not always fire. CREATE OR REPLACE TRIGGER leaves that behind,
+// and needs no ownership: whoever may create triggers may have put another function in the place of
+// the guard, cleared bits, and put the guard back with settings of his. Then nothing is mended by
+// making it fire.
+Problem silent_guard_problem(Relation relation, const char *name) {
+  const char *detail = psprintf("Its guard trigger \"%s\" does not always fire.", name);
+  if (others_may_create_triggers(relation))
+    return unusable(detail,
+                    "Roles other than its owner have the TRIGGER privilege, and may have replaced "
+                    "the guard.  Make another filter with bloom_create.");
+  return mendable(detail, alter_command(relation, psprintf("enable always trigger %s",
+                                                           quote_identifier(name))));
+}
+
 // Whether a guard fires for every event that it was made for. A WHEN condition or a list of columns
 // would let updates pass unseen. Transition tables are not part of a guard either.
 bool fires_as_made(const Trigger &guard, int16 type) {
   return guard.tgtype == type && guard.tgqual == nullptr && guard.tgnattr == 0 &&
          guard.tgoldtable == nullptr && guard.tgnewtable == nullptr;
+}
+
+// Whether the server may run expressions of the table's owner when a column is altered: those of
+// check constraints also to prove that a column has no nulls.
+bool has_expressions(Relation relation) {
+  const TupleConstr *constraints = RelationGetDescr(relation)->constr;
+  if (constraints == nullptr) return false;
+  if (constraints->num_check > 0) return true;
+  for (int i = 0; i < RelationGetDescr(relation)->natts; ++i)
+    if (TupleDescAttr(RelationGetDescr(relation), i)->attgenerated != '\0') return true;
+  return false;
+}
+
+// A problem that `change` of a column solves. If the change may run code of the table's owner, it
+// is no advice, which a superuser may run, but only a hint for the owner.
+Problem alterable(Relation relation, const char *detail, const char *change) {
+  const char *command = alter_command(relation, change);
+  if (!has_expressions(relation)) return mendable(detail, command);
+  return unusable(
+      detail, psprintf("It has check constraints or generated columns, whose functions would run "
+                       "with the rights of whoever runs this.  Let its owner run: %s",
+                       command));
 }
 
 // Finds the two columns, by name and type. Their order and dropped columns do not matter for checks
@@ -54,11 +107,11 @@ Problem columns_problem(Relation relation, Shape *shape) {
     } else if (std::strcmp(name, "bits") == 0 && column->atttypid == BITOID) {
       // create table ... as select bit_or(...) makes a column of type bit without a length.
       if (column->atttypmod != kChunkBits)
-        return mendable("Its column \"bits\" is not of type bit(8192).",
-                        alter_command(relation, "alter bits type bit(8192)"));
+        return alterable(relation, "Its column \"bits\" is not of type bit(8192).",
+                         "alter bits type bit(8192)");
       if (!column->attnotnull)
-        return mendable("Its column \"bits\" is not declared NOT NULL.",
-                        alter_command(relation, "alter bits set not null"));
+        return alterable(relation, "Its column \"bits\" is not declared NOT NULL.",
+                         "alter bits set not null");
       shape->bits_attribute = column->attnum;
     } else {
       return unusable(kExpected);
@@ -230,10 +283,7 @@ Problem guard_problem(Relation relation, const TriggerDesc *triggers) {
     if (guard == nullptr)
       return unusable(psprintf("It has no guard trigger \"%s\".", name),
                       "Use bloom_create to make a filter, or bloom_register to adopt a table.");
-    if (guard->tgenabled != TRIGGER_FIRES_ALWAYS)
-      return mendable(
-          psprintf("Its guard trigger \"%s\" does not always fire.", name),
-          alter_command(relation, psprintf("enable always trigger %s", quote_identifier(name))));
+    if (guard->tgenabled != TRIGGER_FIRES_ALWAYS) return silent_guard_problem(relation, name);
     if (!fires_as_made(*guard, type))
       return unusable(
           psprintf("Its guard trigger \"%s\" was changed and does not fire for every event.", name),

@@ -42,8 +42,10 @@ Problem chunks_problem(Relation relation, const FilterTable &table) {
   for (int tries = 0; tries < kLastChunkTries && last != expected; ++tries)
     last = last_chunk(relation, table.rows.shape);
   if (last == expected) return {};
-  return damaged(psprintf("Its settings say %d chunks, but its last chunk is %d.",
-                          table.settings.chunks, last));
+  Problem problem = damaged(psprintf("Its settings say %d chunks, but its last chunk is %d.",
+                                     table.settings.chunks, last));
+  problem.command = rebuild_command(table.relid);
+  return problem;
 }
 
 // Reads everything that does not depend on the table's rows, for open_to_replace as well. Citus

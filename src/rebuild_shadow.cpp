@@ -185,9 +185,8 @@ Shadow make_shadow(Oid filter, int32 chunks) {
                     errmsg("Bloom filter with OID %u was dropped during its rebuild", filter)));
   const char *name = work_table_name(filter, "shadow");
   // In the tablespace of the filter, whatever the session's defaults are.
-  make_chunk_table(quote_qualified_identifier(get_namespace_name(schema), name),
-                   psprintf(" tablespace %s", tablespace_name_of(filter)));
-  return {get_relname_relid(name, schema), chunks};
+  return {make_chunk_table(schema, name, psprintf(" tablespace %s", tablespace_name_of(filter))),
+          chunks};
 }
 
 // After the rows: building an index once is faster than adding each entry, and leaves it in order.
