@@ -12,7 +12,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 FIRST=${FIRST:-11}    # the smallest filter has 2^FIRST chunks
 LAST=${LAST:-20}      # the largest
-FILLED=${FILLED:-18}  # the largest that is filled: 223 million names
+FILLED=${FILLED:-17}  # the largest that is filled: 112 million names
 
 SETTINGS=(
   'shared_buffers = 1GB' 'maintenance_work_mem = 2GB' 'max_wal_size = 16GB' 'checkpoint_timeout = 1d' 'fsync = off'
