@@ -257,25 +257,35 @@ select public.form_may_be_taken('Ada')}), 't', 'the search path of the caller ch
 # Users are on another server, which goes on; the filter's server is restored as it was some time ago.
 run(q{insert into users values ('early')}, q{select bloom_add('username_filter', 'early')});
 $node->backup('base');
-my $moment = run('select clock_timestamp()');
+# This one is in the archive, and the next ones are not.
+run(q{select bloom_add('username_filter', 'between')}, q{insert into users values ('between')});
+my $segment = run('select pg_walfile_name(pg_current_wal_lsn())');
+run('select pg_switch_wal()');
+$node->poll_query_until('postgres', qq{select last_archived_wal >= '$segment' from pg_stat_archiver})
+  or die 'the WAL is not archived';
 for my $i (1 .. 20)
 {
 	run(qq{select bloom_add('username_filter', 'late$i')}, qq{insert into users values ('late$i')});
 }
 my $restored = PostgreSQL::Test::Cluster->new('restored');
 $restored->init_from_backup($node, 'base', has_restoring => 1, standby => 0);
-# The archive lacks the last WAL: it was never switched.
 $restored->start;
 $restored->poll_query_until('postgres', 'select not pg_is_in_recovery()') or die 'the recovery does not end';
 is($restored->safe_psql('postgres', q{select status from bloom_info('username_filter')}),
 	'suspended: the server failed over or was restored', 'restored: suspended');
 is($restored->safe_psql('postgres', 'select count(*) from freed'), '0', 'no freed names');
+# Which names of the other server's users a filter lacks, by its bits: the page's query.
+my $all = $node->safe_psql('postgres', q{select string_agg(quote_literal(username), ',') from users});
+my $lacks = qq{select count(*) from unnest(array[$all]) u (username), bloom_info_sampled('username_filter', 1) i,
+username_filter f where f.chunk = bloom_chunk(u.username, i.chunks) and not f.bits \@> u.username};
+cmp_ok($restored->safe_psql('postgres', $lacks), '>=', 20, 'it lacks names');
+my $moment = $restored->safe_psql('postgres', 'select pg_last_xact_replay_timestamp()');
 my $names = $node->safe_psql('postgres', qq{
 select string_agg(quote_literal(username), ',') from users where created_at > timestamptz '$moment' - interval '10 minutes'});
 $restored->safe_psql('postgres', qq{
-select bloom_add_many('username_filter', array[$names]);
-select bloom_resume('username_filter')});
-my $all = $node->safe_psql('postgres', q{select string_agg(quote_literal(username), ',') from users});
+select bloom_add_many('username_filter', array[$names])});
+is($restored->safe_psql('postgres', $lacks), '0', 'with the names since the last commit that it has, it lacks none');
+$restored->safe_psql('postgres', q{select bloom_resume('username_filter')});
 is($restored->safe_psql('postgres', qq{select count(*) from unnest(array[$all]) name
 	where not bloom_might_contain('username_filter', name)}), '0', 'no user is denied');
 is($restored->safe_psql('postgres', q{select bloom_might_contain('username_filter', 'nobody at all')}), 'f', 'and it answers');
