@@ -147,14 +147,19 @@ print_figures() {
       case when ok then 'met' when not ok then '**missed**' else '' end) from result order by id"
 }
 
-# document SCRIPT UNITS: the report with what it was measured on, and every round in those units.
-document() {
-  printf '## %s\n\nMedians of alternating runs; in parentheses the least and the most.\n\n' "$1"
+# What a report was measured on: date, machine, versions, settings.
+describe_run() {
   printf -- '- date: %s\n- machine: %s; load average at the start %s\n' "$(date -u +%F)" \
     "$(describe_machine)" "$LOAD"
   printf -- '- versions: %s\n' "$(run_psql -c "select format('%s; bloomfilter %s', version(), extversion)
       from pg_extension where extname = 'bloomfilter'")"
   printf -- '- settings: %s\n\n' "$(printf '%s\n' "${SETTINGS[@]}" | sed 's/ = /=/' | paste -sd' ')"
+}
+
+# document SCRIPT UNITS: the report with what it was measured on, and every round in those units.
+document() {
+  printf '## %s\n\nMedians of alternating runs; in parentheses the least and the most.\n\n' "$1"
+  describe_run
   print_figures
   printf '\nEach round, %s:\n\n' "$2"
   run_psql -c "select format('- %s: %s', contestant, string_agg(round(us::numeric, 3)::text, ' '))

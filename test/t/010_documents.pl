@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $root = getcwd();
-my @pages = map { "docs/$_.md" } qw(operations reference layout format sharding);
+my @pages = map { "docs/$_.md" } qw(operations recipes reference layout format sharding);
 my %text = map { $_ => slurp_file($_) } 'README.md', @pages;
 
 my $node = PostgreSQL::Test::Cluster->new('main');
@@ -170,6 +170,10 @@ is(scalar @rows, 10, 'the README shows ten figures');
 is_deeply(
 	[ map { "$_->[0]: $_->[1]" } grep { $results !~ /^\| \Q$_->[0]\E \| \Q$_->[1]\E (?:\(|\|)/m } @rows ],
 	[], 'all of them from bench/RESULTS.md');
+# So do the tables of the page on operations: each line is the beginning of a line there.
+my @tables = $text{'docs/operations.md'} =~ /^<!-- from bench\/RESULTS\.md -->\n\|[^\n]*\n\|[^\n]*\n(.*?)^<!-- end -->/msg;
+is(scalar @tables, 2, 'the page on operations shows two tables of figures');
+is_deeply([ grep { index("\n$results", "\n$_") < 0 } map { split /\n/ } @tables ], [], 'from bench/RESULTS.md');
 for my $page (grep { $_ ne 'docs/sharding.md' } 'README.md', @pages)
 {
 	my $prose = $text{$page} =~ s/^```.*?^```$//msgr;
