@@ -10,7 +10,8 @@
 //   -t SECONDS       for how long, 1 unless given; at least one request a connection
 //   -n PREFIX,FIRST,LAST   the names: the prefix and a random number of that range, by a fixed seed
 //   -r SEED          another seed
-//   -a               each name of the range once, in order, instead; then -t does not count
+//   -a               each name of the range once, in order, instead; then -t does not count.
+//                    Connections share them
 //   -b BATCH         as many names in one request: an array, or that many words
 //   -v WORD          a word after each name, as MSET wants it
 //
@@ -70,7 +71,7 @@ class Names {
   Names(const Options &options, int connection)
       : options_(options),
         state_(options.seed * 1000 + static_cast<std::uint64_t>(connection)),
-        next_(options.first) {}
+        next_(options.first + static_cast<std::uint64_t>(connection)) {}
 
   // Whether the range is over; never, where names are random.
   bool over() const { return options_.all && next_ > options_.last; }
@@ -78,7 +79,7 @@ class Names {
   // The next name, in the caller's string.
   void make(std::string &name) {
     const std::uint64_t range = options_.last - options_.first + 1;
-    const std::uint64_t number = options_.all ? next_++ : options_.first + random() % range;
+    const std::uint64_t number = options_.all ? step() : options_.first + random() % range;
     char digits[20];
     const char *end = std::to_chars(digits, digits + sizeof digits, number).ptr;
     name.assign(options_.prefix)
@@ -92,6 +93,13 @@ class Names {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
     z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
     return z ^ (z >> 31);
+  }
+
+  // In order, connections take turns.
+  std::uint64_t step() {
+    const std::uint64_t number = next_;
+    next_ += static_cast<std::uint64_t>(options_.connections);
+    return number;
   }
 
   const Options &options_;
@@ -274,24 +282,26 @@ struct Tally {
 // starts. A value in memory answers faster than a clock, so that one is read now and then.
 void run(const Options &options, Connection &connection, Names &names, Tally &tally) {
   using Clock = std::chrono::steady_clock;
-  const int between = options.target[0] == "value" ? 64 : 1;
-  std::vector<std::string> batch(options.batch);
-  while (!names.over()) {
+  const bool batched = options.batch > 1;
+  const int between = options.target[0] == "value" && !batched ? 64 : 1;
+  std::vector<std::string> batch;
+  const auto make = [&] {
+    batch.resize(options.batch);
     std::size_t made = 0;
-    const auto make = [&] {
-      for (made = 0; made < batch.size() && !names.over(); ++made) names.make(batch[made]);
-      batch.resize(made);
-    };
-    if (options.batch > 1) make();
+    while (made < batch.size() && !names.over()) names.make(batch[made++]);
+    batch.resize(made);
+  };
+  do {
+    if (batched) make();
     const auto start = Clock::now();
-    for (int i = 0; i < (options.batch > 1 ? 1 : between) && !names.over(); ++i) {
-      if (options.batch == 1) make();
+    for (int i = 0; i < between; ++i) {
+      if (!batched) make();
       tally.there += connection.ask(batch);
-      tally.names += made;
+      tally.names += batch.size();
+      if (names.over()) break;
     }
     tally.seconds += std::chrono::duration<double>(Clock::now() - start).count();
-    if (!options.all && tally.seconds >= options.seconds) break;
-  }
+  } while (options.all ? !names.over() : tally.seconds < options.seconds);
 }
 
 // Reads the command line, or ends the program.
@@ -332,6 +342,8 @@ Options parse(int count, char **words) {
     }
   options.target.assign(words + optind, words + count);
   const std::size_t words_needed = !options.target.empty() && options.target[0] == "value" ? 2 : 3;
+  if (options.last - options.first + 1 < static_cast<std::uint64_t>(options.connections))
+    die("fewer names than connections");
   if (options.target.size() < words_needed || options.connections < 1 || options.batch < 1)
     die("see the head of client.cpp");
   return options;
