@@ -19,12 +19,13 @@ declare -A CHECK=(
   [process]='-' [redis_floor]='ECHO' [redis]='GET' [redisbloom]='BF.EXISTS f'
 )
 
+# The indexes are looked up a name at a time: the planner would rather hash the whole table.
 # shellcheck disable=SC2016
 declare -A MANY_CHECKS=(
   [floor]='select array(select name is null from unnest($1::text[]) name)'
   [article]='select array(select (f.bits & u.mask) = u.mask from unnest($1::text[]) name, article.username_bits(name) u, article.filter f where f.chunk = u.chunk)'
-  [btree]='select array(select exists (select from users_btree where lower(username) = lower(name)) from unnest($1::text[]) name)'
-  [hash]='select array(select exists (select from users_hash where lower(username) = lower(name)) from unnest($1::text[]) name)'
+  [btree]='select array(select found is not null from unnest($1::text[]) name left join lateral (select true as found from users_btree where lower(username) = lower(name) limit 1) u on true)'
+  [hash]='select array(select found is not null from unnest($1::text[]) name left join lateral (select true as found from users_hash where lower(username) = lower(name) limit 1) u on true)'
   [table]="select bloom_might_contain_many('f', \$1)"
   [value]='select array(select v @> name from vals, unnest($1::text[]) name)'
   [process]='-' [redis]='MGET' [redisbloom]='BF.MEXISTS f'
