@@ -52,6 +52,10 @@ declare -A MANY_ADDS=(
   [redis]='MSET' [redisbloom]='BF.MADD f'
 )
 
+NAMES=0   # users of this part
+SEED=0    # of the last run
+MEMORY=$(awk '/^MemTotal/ { printf "%d", $2 / 1024 }' /proc/meminfo)  # of the machine, in MB
+
 # ask CONTESTANT REQUEST OPTION...: the client's line. REQUEST is what the contestant is asked.
 ask() {
   local contestant=$1 request=$2 words=()
@@ -69,9 +73,11 @@ ask() {
   "$CLIENT" "$@" "${words[@]}"
 }
 
-# takes_part CONTESTANT: whether it is installed.
+# takes_part CONTESTANT: whether it is installed, and its data fit into the memory beside the others': a
+# table of users and an index of it take 80 bytes a user.
 takes_part() {
   case $1 in
+    hash | bloom) ((NAMES * 80 * 3 / 1048576 < MEMORY * 6 / 10)) ;;
     redisbloom) [[ -n $REDISBLOOM_SO ]] ;;
     redis*) has_program redis-server ;;
   esac
@@ -97,7 +103,6 @@ rounds() {
     done
   done
 }
-SEED=0
 
 # options_of FIGURE CONTESTANT: how it is asked otherwise than the rest: what is a thousand times as
 # slow gets fewer names, and added names are new.
@@ -119,6 +124,7 @@ options_of() {
 # part_capacity 10M|100M: checks, adds, sizes, WAL and error rates.
 part_capacity() {
   local names=$((${1%M} * 1000000)) bits clients
+  NAMES=$names
   # Chunks: the article needs a power of two, and takes 131072 for a hundred million.
   for ((bits = 17; (names >> (bits - 1)) < 500; bits--)); do :; done
   begin_part "$1" 'shared_buffers = 4GB'
@@ -141,8 +147,8 @@ part_capacity() {
 
 # prepare_users NAMES BITS: everything of PostgreSQL, with 2^BITS chunks where there are chunks.
 prepare_users() {
-  local names=$1 chunks=$((1 << $2)) users
-  note "tables of $names users"
+  local names=$1 chunks=$((1 << $2))
+  note "tables of $names users, with indexes"
   prepare_article
   run_psql >/dev/null <<SQL
 create extension pg_walinspect;
@@ -150,15 +156,18 @@ create extension bloom;
 do \$\$ begin
   execute replace(pg_get_functiondef('article.username_bits'::regproc), 'from 1 for 17', 'from 1 for $2');
 end \$\$;
-create table users_btree (username text);
-insert into users_btree $(names 1 "$names");
+create table users_btree (username) as $(names 1 "$names");
+create unique index users_btree_name on users_btree (lower(username));
 SQL
-  for users in users_hash users_bloom; do run_psql -c "create table $users as table users_btree"; done
-  note 'indexes'
-  run_psql -c 'create unique index users_btree_name on users_btree (lower(username))'
-  run_psql -c 'create index users_hash_name on users_hash using hash (lower(username))'
   # Of 80 bits for a row, 7: with the two that it takes unless told, 6,000 of 10 M rows are read again.
-  run_psql -c 'create index users_bloom_name on users_bloom using bloom (lower(username)) with (length = 80, col1 = 7)'
+  if takes_part hash; then
+    run_psql <<'SQL'
+create table users_hash as table users_btree;
+create index users_hash_name on users_hash using hash (lower(username));
+create table users_bloom as table users_btree;
+create index users_bloom_name on users_bloom using bloom (lower(username)) with (length = 80, col1 = 7);
+SQL
+  fi
   note 'filters'
   run_psql >/dev/null <<SQL
 select bloom_create('f', $names, chunks => $chunks, source => \$\$$(names 1 "$names")\$\$);
@@ -198,8 +207,10 @@ measure_sizes() {
   run_psql -F $'\t' >>"$WORK/$PART.tsv" <<'SQL'
 select 'bytes', contestant, 1, bytes from (values
     ('table', pg_total_relation_size('f')), ('article', pg_total_relation_size('article.filter')),
-    ('value', pg_total_relation_size('vals')), ('btree', pg_relation_size('users_btree_name')),
-    ('hash', pg_relation_size('users_hash_name')), ('bloom', pg_relation_size('users_bloom_name'))) v (contestant, bytes);
+    ('value', pg_total_relation_size('vals')), ('btree', pg_relation_size(to_regclass('users_btree_name'))),
+    ('hash', pg_relation_size(to_regclass('users_hash_name'))),
+    ('bloom', pg_relation_size(to_regclass('users_bloom_name')))) v (contestant, bytes)
+where bytes is not null;
 SQL
   record bytes process 1 "$(stat -c %s "$WORK/value")"
 }
@@ -216,6 +227,7 @@ measure_rates() {
       $(options_of many "$contestant") -a -n "absent,1,$([[ $contestant == article ]] && echo "$((MANY / 5))" || echo "$MANY")")
     record rate "$contestant" 1 "$(awk -v there="$there" -v asked="$asked" 'BEGIN { printf "%.6f", there / asked }')"
   done
+  takes_part bloom || return 0
   record reread bloom 1 "$(run_psql -c 'set enable_seqscan = off' -c "explain (analyze, costs off, timing off)
       select from users_bloom where lower(username) = lower('absent1')" |
     sed -n 's/.*Removed by Index Recheck: \([0-9]*\).*/\1/p' | grep . || echo 0)"
@@ -226,7 +238,7 @@ measure_wal() {
   local contestant start names
   note 'WAL'
   for contestant in "${CONTESTANTS[@]}"; do
-    [[ -n ${ADD[$contestant]:-} && -z ${KIND[$contestant]:-} ]] || continue
+    if [[ -z ${ADD[$contestant]:-} || -n ${KIND[$contestant]:-} ]] || ! takes_part "$contestant"; then continue; fi
     SEED=$((SEED + 1)) names=$ADDED
     [[ $contestant != value ]] || names=2
     start=$(run_psql -c 'select pg_current_wal_insert_lsn()')
@@ -340,12 +352,11 @@ SQL
 # ---- curve: what a check and an add cost, by the number of chunks
 
 part_curve() {
-  local power powers=() buffers memory round table
-  memory=$(awk '/^MemTotal/ { printf "%d", $2 / 1024 }' /proc/meminfo)
+  local power powers=() buffers round table
   # All sizes stay in shared buffers, and take turns: six chunks in 8 kB, and a tenth more.
   for ((power = 11; power <= MAX_POWER; power++)); do
     buffers=$(((2 << power) * 11 / 7680 + 512))
-    ((buffers * 10 <= memory * 6)) || { note "2^$power chunks do not fit into the memory"; break; }
+    ((buffers * 10 <= MEMORY * 6)) || { note "2^$power chunks do not fit into the memory"; break; }
     powers+=("$power")
   done
   ((${#powers[@]} > 0)) || die 'no size of curve fits into the memory'

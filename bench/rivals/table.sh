@@ -13,7 +13,8 @@ a call* asks a million names, half of which are there, in one request (the artic
 a call* adds a thousand; both count a name, with writing the request and reading the answers. Bytes are
 on disk with the filter's index, of an index without its table, of Redis in memory. WAL is without full
 pages; of Redis it is the log that it would write. RedisBloom is given the error rate that the filter
-has. Nobody forces anything to the disk. Every round is in [rivals/data](rivals/data).
+has. A hash index and contrib bloom are left out where three tables of users do not fit into the memory.
+Nobody forces anything to the disk. Every round is in [rivals/data](rivals/data).
 
 TEXT
 
