@@ -170,6 +170,8 @@ SQL
   fi
   note 'filters'
   run_psql >/dev/null <<SQL
+-- It may hold a few more than its capacity, by its estimate.
+set client_min_messages = error;
 select bloom_create('f', $names, chunks => $chunks, source => \$\$$(names 1 "$names")\$\$);
 -- Its bits are the article's: the same hash, cut alike where the chunks are a power of two.
 create table article.filter (chunk int primary key, bits bit(8192) not null);
@@ -299,7 +301,7 @@ build() {
   [[ $1 != article ]] || names=$((BUILT < 1000000 ? BUILT : 1000000))
   for workers in 0 1; do
     [[ $workers == 0 || ${3:-} != serial ]] || continue
-    run_psql -c 'set client_min_messages = warning' -c "set max_parallel_workers_per_gather = $workers" \
+    run_psql -c 'set client_min_messages = error' -c "set max_parallel_workers_per_gather = $workers" \
       -c "set max_parallel_maintenance_workers = $workers" \
       -c 'select extract(epoch from clock_timestamp())' -c "$2" -c 'select extract(epoch from clock_timestamp())' \
       -c 'drop table if exists built' -c 'drop index if exists built_index' |
@@ -366,7 +368,7 @@ part_curve() {
   run_psql -c "create table names as $(names 1 1000000)" -c 'alter table names rename "?column?" to name' -c 'vacuum analyze'
   for power in "${powers[@]}"; do
     note "a filter of 2^$power chunks"
-    run_psql -c 'set client_min_messages = warning' \
+    run_psql -c 'set client_min_messages = error' \
       -c "select bloom_create('size_$power', 1e6, chunks => 1 << $power, source => 'select name from names')" \
       -c "select bloom_info('size_$power')" >/dev/null
   done
