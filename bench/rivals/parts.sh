@@ -157,6 +157,7 @@ do \$\$ begin
   execute replace(pg_get_functiondef('article.username_bits'::regproc), 'from 1 for 17', 'from 1 for $2');
 end \$\$;
 create table users_btree (username) as $(names 1 "$names");
+set max_parallel_maintenance_workers = 1;
 create unique index users_btree_name on users_btree (lower(username));
 SQL
   # Of 80 bits for a row, 7: with the two that it takes unless told, 6,000 of 10 M rows are read again.
