@@ -15,7 +15,7 @@
 #
 # The client is bench/rivals/client.cpp, which is built with libpq and hiredis: blocking, one request
 # at a time a connection, on Unix sockets. Redis is Debian's redis-server. RedisBloom takes part where
-# REDISBLOOM_SO names its module, which "make" builds in a clone of it.
+# REDISBLOOM_SO names its module, which bench/rivals/redisbloom.sh compiles from its source.
 # Nothing is forced to the disk, neither by PostgreSQL (fsync off) nor by Redis (no log): a disk is not
 # what is measured. A part that ends early leaves nothing behind, and is run again alone. Ends with 1
 # if a goal is missed.
@@ -39,6 +39,7 @@ ADDED=10000                           # names that a run of adds adds one by one
 CLIENT=                               # the client, built
 DATA=                                 # folder with a file a part
 REDISBLOOM_SO=${REDISBLOOM_SO:-}
+REDIS_VERSIONS=
 
 # Ends with how the script is called.
 usage() {
@@ -88,6 +89,12 @@ prepare_client() {
     REDISBLOOM_SO=
     note 'without RedisBloom: REDISBLOOM_SO names no module'
   fi
+  has_program redis-server || return 0
+  start_redis
+  # 20820 is 2.8.20.
+  REDIS_VERSIONS="Redis $(redis info server | sed -n 's/^redis_version:\([0-9.]*\).*/\1/p')$(redis info modules |
+    sed -n 's/^module:name=bf,ver=\([0-9]*\)\([0-9][0-9]\)\([0-9][0-9]\),.*/, RedisBloom \1.\2.\3/p' | sed 's/\.0\([0-9]\)/.\1/g')"
+  stop_redis
 }
 
 # ---- Parts
@@ -111,10 +118,9 @@ begin_part() {
   prepare_results
   {
     printf '#date\t%s\n#machine\t%s; load average at the start %s\n' "$(date -u +%F)" "$(describe_machine)" "$LOAD"
-    printf '#versions\t%s' "$(run_psql -c "select format('%s; bloomfilter %s', version(), extversion)
-      from pg_extension where extname = 'bloomfilter'")"
-    ! has_program redis-server || printf '; Redis %s' "$(redis-server --version | sed -n 's/.* v=\([^ ]*\) .*/\1/p')"
-    printf '\n#settings\t%s\n' "$(printf '%s\n' "${SETTINGS[@]}" | sed 's/ = /=/' | paste -sd' ')"
+    printf '#versions\t%s%s\n' "$(run_psql -c "select format('%s; bloomfilter %s', version(), extversion)
+      from pg_extension where extname = 'bloomfilter'")" "${REDIS_VERSIONS:+; $REDIS_VERSIONS}"
+    printf '#settings\t%s\n' "$(printf '%s\n' "${SETTINGS[@]}" | sed 's/ = /=/' | paste -sd' ')"
   } >"$WORK/$PART.tsv"
 }
 
