@@ -70,6 +70,11 @@ struct ExpectedRow {
 ExpectedRow fetch_page_ahead(const RowMap &map, int32 chunk);
 void fetch_row_ahead(const ExpectedRow &expected, const Positions &positions);
 
+// For a caller that has other work before find_chunk, and one row to look up. Page and row are
+// fetched side by side, the row from where it was loaded. After an update it is often elsewhere in
+// its page.
+void fetch_ahead_as_loaded(const RowMap &map, int32 chunk, const Positions &positions);
+
 // Whether the column of a row's tuple holds a kilobyte of bits, stored in the tuple itself.
 bool holds_chunk(Relation relation, const Shape &shape, HeapTuple tuple);
 

@@ -234,6 +234,11 @@ OpenFilter open_to_replace(Oid relid, LOCKMODE lock) {
   return {relation, table};
 }
 
+const FilterTable *peek_filter(Oid relid) {
+  const FilterTable *recent = recent_entry(relid);
+  return recent != nullptr && recent->relid == relid && recent->valid ? recent : nullptr;
+}
+
 // bloom_guard calls it directly: there the executor has opened and locked the relation.
 FilterTable *require_filter(Relation relation) {
   Assert(CheckRelationLockedByMe(relation, AccessShareLock, true));

@@ -68,6 +68,10 @@ inline void close_filter(const OpenFilter &filter) {
 // whether some are missing, so the caller must not look up rows by number. Checks no privileges.
 OpenFilter open_to_replace(Oid relid, LOCKMODE lock);
 
+// What the cache has of a filter that is not locked yet; null if nothing is known. It may have
+// changed by the time it is locked. So only guesses may come from it.
+const FilterTable *peek_filter(Oid relid);
+
 // The cache entry of an open and locked relation. Raises what open_filter raises if the relation is
 // not a filter or is damaged.
 FilterTable *require_filter(Relation relation);
