@@ -11,6 +11,7 @@
 // - A skeleton may bring a capital letter (0 looks like O), and its fold may have another skeleton
 //   (a cross through M: M, then m, then rn). Most items change in one round or none, and the rest
 //   in two.
+// - Of more than 128 marks in a row, the rest is dropped before the fold: see drop_surplus_marks.
 // - There is no locale in any of this: both tables are for all languages.
 #include "pg.hpp"
 
@@ -22,6 +23,7 @@
 #include <unicode/unorm2.h>
 #include <unicode/uspoof.h>
 #include <unicode/ustring.h>
+#include <unicode/utf16.h>
 #include <unicode/uversion.h>
 
 #include "item_icu.hpp"
@@ -37,6 +39,11 @@ struct Utf16 {
     return one.length == other.length && u_memcmp(one.units, other.units, one.length) == 0;
   }
 };
+
+// How many combining marks in a row count. Text of no language has more than a few, and Unicode's
+// Stream-Safe Text Format allows 30 (UAX #15). ICU orders the marks of a letter by insertion, which
+// takes quadratic time and cannot be canceled: 40,000 marks, a name of 80 kB, took 3 s.
+constexpr int32 kMaxMarks = 128;
 
 // A key that has not settled after so many rounds is taken as it is: it is still a function of the
 // item. No item is known that needs more than two.
@@ -112,11 +119,58 @@ void trim(Utf16 *text) {
   u_memmove(text->units, text->units + first, text->length);
 }
 
-// NFKC_Casefold.
-Utf16 fold(const Utf16 &text) {
+// Changes `*marks`, the number of marks in a row, by what NFKC_Casefold makes of a character. A
+// character that becomes nothing does not end the row. Returns false if the character would make
+// the row too long.
+bool count_marks(const UNormalizer2 *normalizer, UChar32 character, int32 *marks) {
+  UChar mapped[32];
+  UErrorCode error = U_ZERO_ERROR;
+  int32 length = unorm2_getDecomposition(normalizer, character, mapped, lengthof(mapped), &error);
+  require_success(error);
+  if (length < 0) {
+    // It stays as it is.
+    length = 0;
+    U16_APPEND_UNSAFE(mapped, length, character);
+  }
+  int32 counted = *marks;
+  bool has_letter = false;
+  for (int32 i = 0; i < length;) {
+    UChar32 part;
+    U16_NEXT(mapped, i, length, part);
+    // By category too: some marks that stay in their place have a skeleton that is put in order.
+    const bool is_mark =
+        unorm2_getCombiningClass(normalizer, part) != 0 || (U_GET_GC_MASK(part) & U_GC_M_MASK) != 0;
+    has_letter |= !is_mark;
+    counted = is_mark ? counted + 1 : 0;
+  }
+  if (!has_letter && counted > kMaxMarks) return false;
+  *marks = counted;
+  return true;
+}
+
+// Drops, in place, the marks beyond kMaxMarks in a row. So a key is made in linear time, and two
+// names are one if they differ in dropped marks only.
+void drop_surplus_marks(const UNormalizer2 *normalizer, Utf16 *text) {
+  if (likely(text->length <= kMaxMarks)) return;
+  int32 marks = 0, kept = 0;
+  for (int32 i = 0; i < text->length;) {
+    CHECK_FOR_INTERRUPTS();
+    const int32 begin = i;
+    UChar32 character;
+    U16_NEXT(text->units, i, text->length, character);
+    if (!count_marks(normalizer, character, &marks)) continue;
+    u_memmove(text->units + kept, text->units + begin, i - begin);
+    kept += i - begin;
+  }
+  text->length = kept;
+}
+
+// NFKC_Casefold. It may drop marks of the text.
+Utf16 fold(Utf16 text) {
   UErrorCode error = U_ZERO_ERROR;
   const UNormalizer2 *normalizer = unorm2_getNFKCCasefoldInstance(&error);
   require_success(error);
+  drop_surplus_marks(normalizer, &text);
   return converted(text.length, [&](UChar *units, int32 capacity, UErrorCode *result) {
     return unorm2_normalize(normalizer, text.units, text.length, units, capacity, result);
   });
@@ -153,6 +207,7 @@ Utf16 nfkc(const Utf16 &text) {
 // text itself, mostly, and needs no fold.
 Utf16 settle(Utf16 text) {
   for (int round = 0; round < kMaxRounds; ++round) {
+    CHECK_FOR_INTERRUPTS();
     const Utf16 plain = skeleton(text);
     const bool is_own = plain == text;
     const Utf16 next = is_own ? plain : nfkc(plain);

@@ -119,7 +119,8 @@ set plan_cache_mode = force_generic_plan;
 execute ask('{users_0_filter,users_1_filter}', 'user0');
 execute ask('{users_1_filter}', 'user0');
 execute ask('{users_1_filter,users_0_filter}', 'both');
-prepare ask_both(text) as select bloom_might_contain_any('{users_0_filter,users_1_filter}', $1);
+select array['users_0_filter'::regclass, 'users_1_filter'::regclass]::oid[] as both \gset
+prepare ask_both(text) as select bloom_might_contain_any(:'both'::oid[]::regclass[], $1);
 execute ask_both('new');
 call bloom_rebuild('users_1_filter', 'select ''new''', grace => '0', min_share => 0);
 execute ask_both('new');

@@ -119,3 +119,18 @@ select normalization, count(*) filter (where bloom_normalize(key, normalization)
 from texts, unnest(array['nfkc', 'username']) normalization,
      lateral (select bloom_normalize(item, normalization) as key) k group by normalization order by 1;
 drop table by_nfkc, by_username;
+
+-- More than 128 marks in a row do not count, since ordering them takes quadratic time that cannot be
+-- canceled. Invisible characters do not end the row, a letter does.
+select what, length(bloom_normalize(item, 'nfkc')) as nfkc, length(bloom_normalize(item, 'username')) as username
+from (values ('many', 'b' || repeat(U&'\0301\0323', 200000)),
+             ('mapped to two', 'b' || repeat(U&'\0344\0323', 200000)),
+             ('with invisible ones', 'b' || repeat(U&'\0301\200B\0323', 200000)),
+             ('ordered as look-alikes', 'b' || repeat(U&'\0902\0323', 200000)),
+             ('of several letters', repeat('b' || repeat(U&'\0301\0323', 64), 3)),
+             ('one more', 'b' || repeat(U&'\0301\0323', 64) || U&'\0301')) names (what, item);
+select bool_and(bloom_normalize(key, normalization) = key) as own_keys
+from (select normalization, bloom_normalize(item, normalization) as key
+      from (values ('nfkc'), ('username')) n (normalization),
+           (values ('b' || repeat(U&'\0301\0323', 100)), (repeat(U&'\0344\0323\0902', 100)),
+                   (repeat(U&'\0F73\0345\0F71', 100) || 'x'), (repeat(U&'\1D165\0301\FF9E', 100))) i (item)) k;
