@@ -288,7 +288,7 @@ comment on function bloom_guard() is
 create function bloom_create(filter text, capacity float8, fp_rate float8 default 0.01,
     normalization text default 'lower', source text default null, ready boolean default false,
     chunks int default null) returns regclass
-as 'MODULE_PATHNAME' language c volatile called on null input parallel unsafe;
+as 'MODULE_PATHNAME', 'bloom_create_filter' language c volatile called on null input parallel unsafe;
 comment on function bloom_create(text, float8, float8, text, text, boolean, int) is
     'makes a filter table for capacity items, and loads it if a source query is given';
 

@@ -79,6 +79,7 @@ void check_in_chunk(const OpenFilter &filter, std::span<const Probe> items, Acce
 
 // A digest that was made before the filter was locked, and the normalization that it was made with.
 struct EarlyDigest {
+  bool known;
   Normalization normalization;
   Digest digest;
 };
@@ -86,7 +87,7 @@ struct EarlyDigest {
 // Hashes the item and lets the processor fetch its row, so that the row arrives while the filter is
 // locked and opened. It goes by what the filter was at its last use in this backend. Nothing if
 // that is not known, or if the item takes more than a short hash.
-std::optional<EarlyDigest> hash_early(Oid relid, std::string_view item) {
+EarlyDigest hash_early(Oid relid, std::string_view item) {
   const FilterTable *table = peek_filter(relid);
   if (table == nullptr) return {};
   const Normalization normalization = table->settings.normalization;
@@ -95,16 +96,15 @@ std::optional<EarlyDigest> hash_early(Oid relid, std::string_view item) {
   const Digest digest = md5::digest(block);
   fetch_ahead_as_loaded(table->rows, chunk_of(digest, table->settings.chunks),
                         positions_of(digest));
-  return EarlyDigest{normalization, digest};
+  return {true, normalization, digest};
 }
 
 // The answer for one item. A filter that may not deny is not read at all. An early digest counts
 // only if the filter still has the normalization that it was made with.
-bool might_contain(const OpenFilter &filter, std::string_view item,
-                   const std::optional<EarlyDigest> &early) {
+bool might_contain(const OpenFilter &filter, std::string_view item, const EarlyDigest &early) {
   if (!may_deny(filter, item)) return true;
-  const Probe probe = early && early->normalization == filter.settings().normalization
-                          ? probe_of(filter, early->digest, 0)
+  const Probe probe = early.known && early.normalization == filter.settings().normalization
+                          ? probe_of(filter, early.digest, 0)
                           : probe_of(filter, item);
   bool answer = true;
   check_in_chunk(filter, {&probe, 1}, Access::kRead,
@@ -157,7 +157,7 @@ PG_FUNCTION_INFO_V1(bloom_might_contain);
 PGDLLEXPORT Datum bloom_might_contain(PG_FUNCTION_ARGS) {
   const Oid relid = filter_argument(fcinfo);
   std::string_view item;
-  std::optional<EarlyDigest> early;
+  EarlyDigest early{};
   if (!PG_ARGISNULL(1)) {
     item = text_view(PG_GETARG_TEXT_PP(1));
     early = hash_early(relid, item);

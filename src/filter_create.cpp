@@ -102,8 +102,11 @@ extern "C" {
 // ready boolean, chunks int) -> regclass: makes a filter table. With a source it is loaded and
 // ready. Without one it is not ready, and every check answers maybe, unless `ready` says that there
 // are no names yet.
-PG_FUNCTION_INFO_V1(bloom_create);
-PGDLLEXPORT Datum bloom_create(PG_FUNCTION_ARGS) {
+//
+// The server has a function bloom_create in C. The server's compiler of queries would inline that
+// one in the place of ours, and crash.
+PG_FUNCTION_INFO_V1(bloom_create_filter);
+PGDLLEXPORT Datum bloom_create_filter(PG_FUNCTION_ARGS) {
   PreventCommandIfReadOnly("bloom_create()");
   const char *name = text_argument(fcinfo, 0, "filter");
   const float8 capacity = capacity_argument(fcinfo, 1, "bloom_create");

@@ -44,17 +44,18 @@ insert into calls values
     ('bloom_guard()', 'nothing: whoever may update', null),
     -- The view, as a call.
     ('bloom_info_sampled(regclass, int)', 'select or monitor', 'look_in_view(%s)');
--- A new routine needs an entry here, and in the manual.
+-- A new routine needs an entry here, and in the manual. Who sees what of bloom_progress, which takes no
+-- filter: progress.sql.
 select p.oid::regprocedure as missing
 from pg_proc p join pg_depend d on d.classid = 'pg_proc'::regclass and d.objid = p.oid
      join pg_extension e on d.refclassid = 'pg_extension'::regclass and d.refobjid = e.oid
 where e.extname = 'bloomfilter' and d.deptype = 'e' and p.oid not in (select routine from calls)
   and (proargtypes::oid[] && '{regclass,_regclass}'::regtype[]::oid[] or prorettype = 'trigger'::regtype
-       or proargnames && '{filter,filters}');
+       or proargnames[1:pronargs] && '{filter,filters}');
 select c.oid::regclass as missing
 from pg_class c join pg_depend d on d.classid = 'pg_class'::regclass and d.objid = c.oid
      join pg_extension e on d.refclassid = 'pg_extension'::regclass and d.refobjid = e.oid
-where e.extname = 'bloomfilter' and d.deptype = 'e' and c.oid <> 'bloom_filters'::regclass;
+where e.extname = 'bloomfilter' and d.deptype = 'e' and c.oid <> all ('{bloom_filters,bloom_progress}'::regclass[]);
 
 -- A refusal of these two is no error.
 create function look_at(filter regclass) returns text language plpgsql as $$
