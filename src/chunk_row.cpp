@@ -2,6 +2,8 @@
 // the primary key. No other code knows where the bits are in a row.
 #include "pg.hpp"
 
+#include <algorithm>
+
 #include <cstring>
 #include <span>
 
@@ -245,7 +247,7 @@ void map_rows(Relation relation, RowMap *map, int32 chunks) {
   int32 rows = 0;
   // With `rows` rows on a page, the first row of block b is chunk b * rows. Updates may have moved
   // the first row away from some blocks, so up to eight are tried.
-  const BlockNumber blocks = Min(RelationGetNumberOfBlocks(relation), 9);
+  const BlockNumber blocks = std::min<BlockNumber>(RelationGetNumberOfBlocks(relation), 9);
   for (BlockNumber block = 1; block < blocks && rows == 0; ++block) {
     ChunkRow row;
     row.buffer = ReadBuffer(relation, block);

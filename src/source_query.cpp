@@ -223,7 +223,8 @@ void run_source(const char *source, int32 chunks, Receiver *receiver) {
   options.dest = &receiver->receiver;
   options.params = uses_chunks ? parameters_of(chunks) : nullptr;
   // The snapshot of this server comes last: SPI takes it when it runs the plan.
-  expect_total(static_cast<int64>(Min(open_servers(plan, source, options.params), 1e15)));
+  const float8 rows = open_servers(plan, source, options.params);
+  expect_total(static_cast<int64>(Min(rows, 1e15)));
   // No limit of rows: with a limit, SPI does not run a plan in parallel.
   const int result = SPI_execute_plan_extended(plan, &options);
   if (result < 0) elog(ERROR, "SPI_execute_plan failed: %s", SPI_result_code_string(result));

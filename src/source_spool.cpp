@@ -341,7 +341,7 @@ float8 spooled_names(SourceSpool *spool) {
   const auto names = static_cast<float8>(spool->names);
   if (spool->names > kCountable) return names;
   // The estimate may be higher than the number of names that were seen.
-  return Min(names, std::round(estimateHyperLogLog(&spool->different)));
+  return std::min(names, std::round(estimateHyperLogLog(&spool->different)));
 }
 
 float8 write_spooled_rows(Relation relation, SourceSpool *spool, int32 chunks) {
