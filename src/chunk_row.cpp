@@ -3,7 +3,6 @@
 #include "pg.hpp"
 
 #include <algorithm>
-
 #include <cstring>
 #include <span>
 
@@ -245,8 +244,8 @@ Size offset_of_bits(Relation relation, const Shape &shape, HeapTuple tuple) {
 void map_rows(Relation relation, RowMap *map, int32 chunks) {
   map->chunks = chunks;
   int32 rows = 0;
-  // With `rows` rows on a page, the first row of block b is chunk b * rows. Updates may have moved
-  // the first row away from some blocks, so up to eight are tried.
+  // The first row of block b is chunk b * rows. Updates may have moved it away: up to eight blocks
+  // are tried.
   const BlockNumber blocks = std::min<BlockNumber>(RelationGetNumberOfBlocks(relation), 9);
   for (BlockNumber block = 1; block < blocks && rows == 0; ++block) {
     ChunkRow row;
@@ -298,8 +297,7 @@ bool find_chunk(Relation relation, RowMap *map, int32 chunk, const Positions *pr
   // version and before it would see the new one: 2 of 370,000 look-ups beside such updates. So it
   // is tried again, and at last under an MVCC snapshot, which cannot miss. That one is not used
   // from the start, since it takes predicate locks in a serializable transaction, and adds would
-  // fail with 40001. It is the catalog snapshot, as GetLatestSnapshot raises an error in a parallel
-  // query.
+  // fail with 40001. The catalog's: GetLatestSnapshot raises an error in a parallel query.
   for (int tries = 0; tries < kSnapshotSelfTries; ++tries)
     if (find_by_number(relation, map, chunk, SnapshotSelf, row)) return true;
   Snapshot snapshot = RegisterSnapshot(GetCatalogSnapshot(RelationGetRelid(relation)));

@@ -7,6 +7,7 @@ extern "C" {
 #include "lib/hyperloglog.h"
 }
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
