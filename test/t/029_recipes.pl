@@ -125,11 +125,12 @@ is($node->safe_psql('restored', q{select string_agg(filter::text, ' ' order by t
 	'members_of_1 members_of_2', 'a restored column of filters names them');
 
 # A crash after a claim that does not wait for the disk.
-free_name('seventh');
+free_name($_) for 'seventh', 'eighth';
 run(q{set synchronous_commit = off; select claim_name('seventh')});
 kill_server($node);
 $node->start;
 is(taken('seventh'), 't', 'after a crash: maybe');
+is(taken('eighth'), 't', 'of a name that was free, too');
 is(run('select count(*) from freed'), '0', 'the table is empty');
 
 # ---- Freed names under traffic: users come and go, and names are asked for all the while
