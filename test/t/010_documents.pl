@@ -59,6 +59,8 @@ sub trimmed
 {
 	my ($lines) = @_;
 	$lines =~ s/[ \t]+$//mg;
+	# to psql before 18 a zero-width space is as wide as any
+	$lines =~ s/ +\|/ |/g if $lines =~ /\xe2\x80\x8b/;
 	$lines =~ s/\s+\z/\n/;
 	return $lines;
 }
