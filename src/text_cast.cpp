@@ -6,7 +6,7 @@
 
 namespace bloomfilter {
 
-// The only casts by a function that are taken are the server's own, those of name and char(n).
+// The only casts by a function that are taken are the server's own: those of name, char(n), "char".
 // Nothing checks here whether the caller may call a function, so the function of another user must
 // not run.
 bool find_text_cast(Oid type, TextCast *cast) {

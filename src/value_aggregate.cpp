@@ -47,8 +47,8 @@ Building *start_building(const Header &header, varlena *value) {
   return building;
 }
 
-// The state of the first row of bloom_agg or bloom_agg_chunks, in the given context. Without the
-// queue each name waits for seven cache lines: 410 ns a name, and 205 with it.
+// The state of the first row of bloom_agg or bloom_agg_chunks, in the given context. Names go
+// through a queue, so as not to wait for their cache lines.
 Building *start_empty(MemoryContext context, const Header &header) {
   MemoryContext caller = MemoryContextSwitchTo(context);
   Building *building = start_building(header, new_value(header));

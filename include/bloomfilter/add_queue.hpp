@@ -1,7 +1,7 @@
 // Adds many keys to a filter in memory, faster than one by one. Keys are hashed eight at a time.
 // The processor fetches the cache lines of their bits while the next eight are hashed. Without that
-// a name that goes to one of 131072 chunks waits for seven cache lines: a prototype of bloom_agg
-// took 410 ns a name without the queue and 205 with it.
+// each name waits for seven cache lines: bloom_agg of 10 million names took 204 ns of processor
+// time a name without the fetches, and takes 115 with them.
 #ifndef BLOOMFILTER_ADD_QUEUE_HPP
 #define BLOOMFILTER_ADD_QUEUE_HPP
 
