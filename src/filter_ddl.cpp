@@ -126,14 +126,14 @@ void require_owner(Oid relid) {
     aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(relid));
 }
 
-// Scans the whole catalog, which has one row per table that a subscription writes to. Whether the
-// subscription is enabled does not matter.
+// Whether the subscription is enabled does not matter.
 bool is_subscribed(Oid relid) {
   Relation catalog = table_open(SubscriptionRelRelationId, AccessShareLock);
   ScanKeyData key;
   ScanKeyInit(&key, Anum_pg_subscription_rel_srrelid, BTEqualStrategyNumber, F_OIDEQ,
               ObjectIdGetDatum(relid));
-  SysScanDesc scan = systable_beginscan(catalog, InvalidOid, false, nullptr, 1, &key);
+  SysScanDesc scan =
+      systable_beginscan(catalog, SubscriptionRelSrrelidSrsubidIndexId, true, nullptr, 1, &key);
   const bool subscribed = HeapTupleIsValid(systable_getnext(scan));
   systable_endscan(scan);
   table_close(catalog, AccessShareLock);
