@@ -439,5 +439,5 @@ select pid, datname, filter, command, phase, names_read, values_read, rows_expec
        chunks_total, waiting_for, phase_time_left, phase_started_at, started_at
 from bloom_get_progress();
 comment on view bloom_progress is
-    'creates, registrations, rebuilds and merges that run now, and how far each is';
+    'creates, registrations, rebuilds, growths and merges that run now, and how far each is';
 grant select on bloom_progress to public;

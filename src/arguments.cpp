@@ -71,8 +71,8 @@ int32 chunks_argument(FunctionCallInfo fcinfo, int argument) {
   return chunks;
 }
 
-int deconstruct_texts(ArrayType *array, Datum **items, bool **nulls) {
-  require_one_dimension(array, "items");
+int deconstruct_texts(ArrayType *array, const char *name, Datum **items, bool **nulls) {
+  require_one_dimension(array, name);
   int count;
   deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, items, nulls, &count);
   return count;

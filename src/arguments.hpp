@@ -42,9 +42,9 @@ const char *text_argument(FunctionCallInfo fcinfo, int argument, const char *nam
 // A number of chunks, at least 1. Raises 22004 for null, and 22023 below 1.
 int32 chunks_argument(FunctionCallInfo fcinfo, int argument);
 
-// Takes a text array apart, and returns the number of its elements. Raises 2202E if the array has
-// more than one dimension.
-int deconstruct_texts(ArrayType *array, Datum **items, bool **nulls);
+// Takes a text array apart, and returns the number of its elements. Raises 2202E, with the name of
+// the argument, if the array has more than one dimension.
+int deconstruct_texts(ArrayType *array, const char *name, Datum **items, bool **nulls);
 
 // Raises 22023 unless capacity is a whole number from 1 to kMaxCapacity, and fp_rate is at least
 // kMinFpRate and less than 1.

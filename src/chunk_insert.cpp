@@ -1,6 +1,8 @@
 // Writes the rows of a new filter table, for bloom_create and for the new table of a rebuild.
 #include "pg.hpp"
 
+#include <cstring>
+
 #include "chunk_estimate.hpp"
 #include "chunk_insert.hpp"
 #include "chunk_varbit.hpp"
@@ -50,8 +52,10 @@ void write_rows(Relation relation, const ChunkRange &range) {
 // From the bits, chunk by chunk. An item that was added twice sets the same bits, and counts once.
 float8 items_in(const ChunkRange &range) {
   float8 items = 0;
-  for (int32 i = 0; i < range.count; ++i)
+  for (int32 i = 0; i < range.count; ++i) {
+    CHECK_FOR_INTERRUPTS();
     items += ChunkEstimate({range.bits + chunk_offset(i), kChunkBytes}).items();
+  }
   return items;
 }
 

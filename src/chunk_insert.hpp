@@ -4,8 +4,6 @@
 
 #include "pg.hpp"
 
-#include <cstring>
-
 #include "bloomfilter/add_queue.hpp"
 #include "function_ref.hpp"
 

@@ -173,8 +173,20 @@ bool find_by_index(Relation relation, const Shape &shape, ScanKey key, ScanDirec
   return found;
 }
 
-// Finds the row through the index, and remembers its place. Raises XX001 if the index leads to the
-// row of another chunk.
+// Raises XX001 unless a row that was found through the index has the number that was looked for:
+// the bits of another chunk would deny every name of this one.
+void require_number(Relation relation, const Shape &shape, int32 chunk, HeapTuple tuple) {
+  const int32 number = chunk_number(relation, shape, tuple);
+  if (likely(number == chunk)) return;
+  ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
+                  errmsg("index \"%s\" of Bloom filter \"%s\" has a wrong row for chunk %d",
+                         get_rel_name(shape.index), RelationGetRelationName(relation), chunk),
+                  errdetail("The index entry leads to the row of chunk %d.", number),
+                  errhint("Treat the answer as \"maybe\".  Run REINDEX.  If the table itself is "
+                          "damaged, rebuild the filter with bloom_rebuild.")));
+}
+
+// Finds the row through the index, and remembers its place.
 bool find_by_number(Relation relation, RowMap *map, int32 chunk, Snapshot snapshot, ChunkRow *row) {
   ScanKeyData key;
   ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(chunk));
@@ -326,7 +338,7 @@ void fetch_row_ahead(const ExpectedRow &expected, const Positions &positions) {
 void fetch_ahead_as_loaded(const RowMap &map, int32 chunk, const Positions &positions) {
   const ExpectedRow expected = fetch_page_ahead(map, chunk);
   constexpr Size kRowBytes = MAXALIGN(kBitsOffset + kChunkBytes);
-  if (!BufferIsValid(expected.buffer)) return;
+  if (!BufferIsValid(expected.buffer) || expected.item > BLCKSZ / kRowBytes) return;
   const char *end = static_cast<const char *>(BufferGetPage(expected.buffer)) + BLCKSZ;
   const char *tuple = end - expected.item * kRowBytes;
   __builtin_prefetch(tuple);
@@ -372,19 +384,7 @@ int32 chunk_number(Relation relation, const Shape &shape, HeapTuple tuple) {
   return is_null ? -1 : DatumGetInt32(datum);
 }
 
-void require_number(Relation relation, const Shape &shape, int32 chunk, HeapTuple tuple) {
-  const int32 number = chunk_number(relation, shape, tuple);
-  if (likely(number == chunk)) return;
-  ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
-                  errmsg("index \"%s\" of Bloom filter \"%s\" has a wrong row for chunk %d",
-                         get_rel_name(shape.index), RelationGetRelationName(relation), chunk),
-                  errdetail("The index entry leads to the row of chunk %d.", number),
-                  errhint("Treat the answer as \"maybe\".  Run REINDEX.  If the table itself is "
-                          "damaged, rebuild the filter with bloom_rebuild.")));
-}
-
-// Asks the index for its last entry. One look-up is enough to find a table that lost its last rows
-// or got more. A scan would read the whole table.
+// Asks the index for its last entry: enough to find a table that lost its last rows or got more.
 int32 last_chunk(Relation relation, const Shape &shape) {
   ChunkRow row;
   ItemPointerData location;

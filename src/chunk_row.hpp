@@ -94,10 +94,6 @@ MutableChunkView writable_chunk(Relation relation, const Shape &shape, const Chu
 // The chunk number in a row's tuple; -1 if it is null.
 int32 chunk_number(Relation relation, const Shape &shape, HeapTuple tuple);
 
-// Raises XX001 unless a row that was found through the index has the number that was looked for.
-// The message names the index. The bits of another chunk would deny every name of this one.
-void require_number(Relation relation, const Shape &shape, int32 chunk, HeapTuple tuple);
-
 // The highest chunk number in the table; -1 if there are no rows. Takes no predicate lock. Raises
 // XX001 if the index has another number than the row.
 int32 last_chunk(Relation relation, const Shape &shape);

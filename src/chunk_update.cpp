@@ -33,7 +33,8 @@ void insert_index_entries(Relation relation, HeapTuple tuple, int32 chunk) {
   if (result == TM_Deleted)
     ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
                     errmsg("chunk %d of Bloom filter \"%s\" is missing", chunk, filter.name()),
-                    errdetail("Another transaction deleted the row.")));
+                    errdetail("Another transaction deleted the row."),
+                    errhint("Rebuild the filter with bloom_rebuild.")));
   ereport(ERROR, (errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
                   errmsg("chunk %d of Bloom filter \"%s\" is being changed by the same command",
                          chunk, filter.name()),
@@ -52,7 +53,11 @@ HeapTuple lock_last_version(const OpenFilter &filter, int32 chunk, ItemPointer o
   if (result != TM_Ok) cannot_change(filter, chunk, result);
   HeapTuple last = ExecCopySlotHeapTuple(slot);
   // The server follows versions by their places, and a place may belong to another row by now.
-  require_number(filter.relation, filter.shape(), chunk, last);
+  if (chunk_number(filter.relation, filter.shape(), last) != chunk)
+    ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
+                    errmsg("chunk %d of Bloom filter \"%s\" has a version that is another row",
+                           chunk, filter.name()),
+                    errhint("Rebuild the filter with bloom_rebuild.")));
   ExecDropSingleTupleTableSlot(slot);
   return last;
 }

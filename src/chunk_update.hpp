@@ -26,7 +26,8 @@ void finish_add(const OpenFilter &filter, int64 added);
 
 // Replaces a version of the chunk's row by `changed`, a copy of it with more bits. If another
 // transaction came first, returns false and sets *changed to a copy of that one's version, whose
-// row is locked; the caller adds its bits to it and tries again. Raises XX001 if the row is gone.
+// row is locked; the caller adds its bits to it and tries again. Raises XX001 if the row is gone,
+// and 27000 if the command that runs has changed it already.
 bool replace_version(const OpenFilter &filter, int32 chunk, HeapTuple *changed);
 
 // Whether bits may be set in place in a version that require_chunk found: only this transaction can

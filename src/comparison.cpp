@@ -2,7 +2,6 @@
 #include "pg.hpp"
 
 #include "comparison.hpp"
-#include "item_key.hpp"
 
 namespace bloomfilter {
 namespace {

@@ -151,7 +151,7 @@ PGDLLEXPORT Datum bloom_add_many(PG_FUNCTION_ARGS) {
   PendingCounts *counts = filter.begin_counted();
   Datum *items;
   bool *nulls;
-  const int count = deconstruct_texts(PG_GETARG_ARRAYTYPE_P(1), &items, &nulls);
+  const int count = deconstruct_texts(PG_GETARG_ARRAYTYPE_P(1), "items", &items, &nulls);
   bool keys_kept = true;
   const std::span<Probe> probes = probe_items(
       filter, items, nulls, count,

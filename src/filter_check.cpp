@@ -188,7 +188,7 @@ PGDLLEXPORT Datum bloom_might_contain_many(PG_FUNCTION_ARGS) {
   ArrayType *array = PG_GETARG_ARRAYTYPE_P(1);
   Datum *items;
   bool *nulls;
-  int count = deconstruct_texts(array, &items, &nulls);
+  int count = deconstruct_texts(array, "items", &items, &nulls);
   const bool loose = must_be_maybe(PG_GET_COLLATION());
   const std::span<Probe> probes = probe_items(
       filter, items, nulls, count,

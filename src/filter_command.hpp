@@ -24,7 +24,8 @@ const char *suspend_command(Oid relid);
 // select bloom_resume('schema.filter')
 const char *resume_command(Oid relid);
 
-// Makes another filter, to replace one that bloom_rebuild cannot rebuild:
+// Makes another filter, to replace one that bloom_rebuild cannot rebuild. Null if the relation is
+// gone.
 // select bloom_create('schema.filter_new', <capacity>, source => '<source>')
 const char *replacement_command(Oid relid);
 

@@ -55,8 +55,9 @@ int32 count_chunks(Relation relation, const Shape &shape, float8 *items) {
 void require_known(const OpenFilter &filter, ArrayType *known) {
   Datum *items;
   bool *nulls;
-  const int count = deconstruct_texts(known, &items, &nulls);
+  const int count = deconstruct_texts(known, "known", &items, &nulls);
   for (int i = 0; i < count; ++i) {
+    CHECK_FOR_INTERRUPTS();
     if (nulls[i]) continue;
     text *item = DatumGetTextPP(items[i]);
     const Digest digest = hash_item(filter.settings().normalization, text_view(item));

@@ -2,10 +2,6 @@
 // compares them with this server: its origin, and how it normalizes names.
 #include "pg.hpp"
 
-extern "C" {
-#include "common/shortest_dec.h"
-}
-
 #include <charconv>
 #include <cstring>
 #include <string_view>
@@ -13,6 +9,7 @@ extern "C" {
 #include "bloomfilter/layout.hpp"
 #include "bloomfilter/sizing.hpp"
 #include "filter_settings.hpp"
+#include "function_ref.hpp"
 
 namespace bloomfilter {
 namespace {

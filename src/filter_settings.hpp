@@ -5,7 +5,6 @@
 #include "pg.hpp"
 
 #include "canary.hpp"
-#include "function_ref.hpp"
 #include "item_key.hpp"
 
 namespace bloomfilter {

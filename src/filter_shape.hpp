@@ -29,7 +29,8 @@ struct Problem {
   explicit operator bool() const { return detail != nullptr; }
 };
 
-// A problem with errcode 55000, one with 55000 that a command repairs, and one with XX001.
+// A problem with errcode 55000, one with 55000 that a command repairs, and two with XX001: damaged
+// contents, and damaged settings.
 Problem unusable(const char *detail, const char *hint = nullptr);
 Problem mendable(const char *detail, const char *command);
 Problem damaged(const char *detail);

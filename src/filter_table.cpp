@@ -252,8 +252,7 @@ bool may_monitor() {
   return has_privs_of_role(GetUserId(), ROLE_PG_MONITOR);
 }
 
-// Each obstacle is set before the step that it may stop. The privilege needs only the OID, but
-// comes after the relation's lock, as in open_filter.
+// The privilege needs only the OID, but comes after the relation's lock, as in open_filter.
 FilterTable *try_open_filter(Oid relid, Relation *relation, Obstacle *obstacle) {
   *relation = nullptr;
   if (!ConditionalLockRelationOid(relid, AccessShareLock)) {

@@ -1,4 +1,5 @@
-// All server headers, included once and as C. Each file of src/ includes this one first.
+// The server headers, included once and as C; compat.hpp adds those that not every version has.
+// Each file of src/ includes this one first.
 #ifndef BLOOMFILTER_PG_HPP
 #define BLOOMFILTER_PG_HPP
 
@@ -37,6 +38,7 @@ extern "C" {
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace_d.h"
 #include "catalog/pg_subscription_rel.h"
+#include "catalog/pg_tablespace_d.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "commands/comment.h"
@@ -45,13 +47,14 @@ extern "C" {
 #include "commands/tablecmds.h"
 #include "commands/tablespace.h"
 #include "commands/trigger.h"
-#include "common/file_utils.h"
 #include "common/hashfn.h"
+#include "common/shortest_dec.h"
 #include "executor/executor.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "foreign/foreign.h"
 #include "funcapi.h"
+#include "lib/hyperloglog.h"
 #include "lib/stringinfo.h"
 #include "libpq/pqformat.h"
 #include "mb/pg_wchar.h"
@@ -106,7 +109,6 @@ extern "C" {
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 #include "utils/typcache.h"
-#include "utils/uuid.h"
 #include "utils/varbit.h"
 #include "utils/wait_event.h"
 }

@@ -2,10 +2,6 @@
 // read fails.
 #include "pg.hpp"
 
-extern "C" {
-#include "catalog/pg_tablespace_d.h"
-}
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

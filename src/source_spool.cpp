@@ -3,10 +3,6 @@
 // file for each part of the filter, so that the source runs only once.
 #include "pg.hpp"
 
-extern "C" {
-#include "lib/hyperloglog.h"
-}
-
 #include <algorithm>
 #include <array>
 #include <cstring>

@@ -13,8 +13,8 @@ struct TextCast {
 };
 
 // Whether the type is text, or a type that the server or an extension calls text without a
-// conversion of its own: varchar, char(n), name, citext, a domain. Fills in the cast; what it
-// allocates lives in the current memory context.
+// conversion of its own: varchar, char(n), "char", name, citext, a domain. Fills in the cast; what
+// it allocates lives in the current memory context.
 bool find_text_cast(Oid type, TextCast *cast);
 
 // The value as text, in the current memory context.

@@ -187,7 +187,8 @@ void require_same_shape(const Header &one, const Header &other) {
                     errmsg("cannot combine bloomfilter values of different normalization"),
                     errdetail("Both have normalization \"%s\", but two servers define it "
                               "differently: the canaries are %08x and %08x.",
-                              normalization_name(one.normalization), one.canary, other.canary)));
+                              normalization_name(one.normalization), one.canary, other.canary),
+                    errhint("Build both values on one server.")));
   ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                   errmsg("cannot combine bloomfilter values of different shape"),
                   errdetail("One value has %d chunks of %d bits, k = %d and normalization \"%s\".  "
@@ -228,8 +229,6 @@ void require_table_chunks(const Header &header) {
                     errhint("Build the value with bloom_agg_chunks.")));
   require_normalized_here(header);
 }
-
-// All fields but the canary, which means nothing to most readers.
 
 // `context` is the aggregate's own. The server would delete it with a read-write pointer to the
 // object, but nobody ever gets one.

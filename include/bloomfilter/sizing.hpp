@@ -160,7 +160,7 @@ inline double items_at_fp_rate(double fp_rate, double chunks, int chunk_bits, in
   };
   // The mean of fill^k is at least the k-th power of the mean fill. So the items that give this
   // mean fill are too many, or just the result.
-  const double hit = -std::expm1(k * std::log1p(-1.0 / chunk_bits));
+  const double hit = expected_fill(1, chunk_bits, k);
   const double fill = std::pow(fp_rate, 1.0 / k);
   double many = std::ceil(std::log1p(-fill) / std::log1p(-hit / chunks)) + 1;
   // Mostly the result is a few percent below. That saves half of the attempts.
@@ -185,7 +185,7 @@ class ChunkSearch {
   ChunkSearch(double capacity, double fp_rate, int chunk_bits, int k)
       : capacity_(capacity), fp_rate_(fp_rate), chunk_bits_(chunk_bits), k_(k) {
     // The mean of fill^k is at least the k-th power of the mean fill.
-    const double hit = -std::expm1(k * std::log1p(-1.0 / chunk_bits));
+    const double hit = expected_fill(1, chunk_bits, k);
     const double fill = std::pow(fp_rate, 1.0 / k);
     at_least_ = hit / -std::expm1(std::log1p(-fill) / capacity) * (1 - kRounding);
   }

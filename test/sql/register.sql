@@ -35,6 +35,7 @@ select chunk_table('other', 128);
 update other set bits = bits + 'ada' where chunk = bloom_chunk('ada', 128);
 select bloom_register('other', 'none', known => '{Ada}');
 select bloom_register('other', 'lower', known => '{Ada,grace}');
+select bloom_register('other', 'lower', known => '{{Ada},{grace}}');
 select bloom_might_contain('other', 'ada');
 select bloom_register('other', 'lower', known => '{Ada}');
 
