@@ -97,16 +97,16 @@ table() {
     }'
 }
 
-# statement TITLE SCRIPT: of a prepared statement, one client of pgbench.
+# statement TITLE SCRIPT CLIENTS: of a prepared statement; of one backend, where pgbench has several clients.
 statement() {
   note "$1"
-  PGAPPNAME=profiled run_program pgbench -n -M prepared -T "$((SECONDS_A_PROFILE + 5))" \
+  PGAPPNAME=profiled run_program pgbench -n -M prepared -c "$3" -T "$((SECONDS_A_PROFILE + 5))" \
     -f "$BENCH/pgbench/$2.sql" >"$WORK/pgbench.log" &
   local client=$! pid
   pid=$(backend profiled)
   sample "$pid" >"$WORK/samples"
   wait "$client"
-  table "$1" "$(awk '/^tps = / { print $3 }' "$WORK/pgbench.log")" <"$WORK/samples"
+  table "$1" "$(awk -v clients="$3" '/^tps = / { print $3 / clients }' "$WORK/pgbench.log")" <"$WORK/samples"
 }
 
 # query TITLE QUERY: of a query over 1 M names, run again and again.
@@ -135,8 +135,10 @@ profiles() {
   query 'A check in a query over 1 M names' \
     "count(*) from names where not bloom_might_contain('f', name)"
   query 'A check in bloom_might_contain_many of 1 M names' "bloom_might_contain_many('f', items)"
-  statement 'A prepared check, the whole statement' check
-  statement 'A prepared add, the whole transaction' add
+  statement 'A prepared check, the whole statement' check 1
+  statement 'A prepared check, one of eight clients' check 8
+  statement 'A prepared select that asks nothing, one of eight clients' floor 8
+  statement 'A prepared add, the whole transaction' add 1
 }
 
 main() {

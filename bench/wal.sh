@@ -48,6 +48,17 @@ set_server() {
   run_psql -c "alter system set $1" -c 'select pg_reload_conf()' -c 'select pg_sleep(0.5)' >/dev/null
 }
 
+# records FIRST: adds that many names, and makes a row for each kind of record that this writes.
+records() {
+  local before kind bytes
+  before=$(run_psql -c 'select pg_current_wal_insert_lsn()')
+  run_psql -c "$(adds "$1")"
+  while IFS='|' read -r kind bytes; do
+    each "… of which $kind" "$bytes" "$ADDS" add
+  done < <(run_psql -c "select \"resource_manager/record_type\", combined_size
+      from pg_get_wal_stats('$before', pg_current_wal_flush_lsn(), true) where count > 0 order by 2 desc")
+}
+
 # Single adds: of pages that were changed since the checkpoint, and of pages that were not.
 single_adds() {
   note 'adds'
@@ -56,8 +67,9 @@ single_adds() {
   run_psql -c checkpoint -c "select bloom_add_many('f', $(array "$((LAST + 1))" 200000))" >/dev/null
   LAST=$((LAST + 200000))
   each 'bloom_add of a new name, its page changed since the checkpoint' "$(bytes_of "$(adds $((LAST + 1)))")" "$ADDS" add
+  records $((LAST + ADDS + 1))
   each '… of a name that is there' "$(bytes_of "$(adds $((LAST + 1)))")" "$ADDS" add
-  LAST=$((LAST + ADDS))
+  LAST=$((LAST + 2 * ADDS))
   # A bulk leaves rows in other pages than their dead versions. After a rebuild an add changes one page.
   bytes_of "$REBUILD" >/dev/null
   run_psql -c checkpoint
@@ -143,6 +155,7 @@ begin_bench "$@"
 CHUNKS=$((1 << POWER))
 REBUILD="call bloom_rebuild('f', \$\$$(names 1 "$NAMES")\$\$, capacity => $NAMES, grace => '0', min_share => 0)"
 prepare_results
+run_psql -c 'create extension pg_walinspect'
 run_psql -c 'set client_min_messages = error' -c "select bloom_create('f', $NAMES, chunks => $CHUNKS, source => \$\$$(names 1 "$NAMES")\$\$)" >/dev/null
 single_adds
 bulks

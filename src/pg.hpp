@@ -47,6 +47,7 @@ extern "C" {
 #include "commands/tablecmds.h"
 #include "commands/tablespace.h"
 #include "commands/trigger.h"
+#include "common/file_utils.h"
 #include "common/hashfn.h"
 #include "common/shortest_dec.h"
 #include "executor/executor.h"
