@@ -123,6 +123,8 @@ my %sessions = (
 	storage => q{set session_replication_role = replica; set row_security = off; set check_function_bodies = off;
 		set synchronous_commit = off; set vacuum_freeze_min_age = 0; set client_min_messages = log},
 	strings => q{set standard_conforming_strings = off; set escape_string_warning = off; set backslash_quote = on});
+# PostgreSQL 19 has standard strings only.
+delete $sessions{strings} if $version >= 190000;
 # The server writes its own numbers and dates as this locale does.
 my $locale = (grep { $node->psql('postgres', "set lc_messages = '$_'") == 0 } 'tr_TR.utf8', 'de_DE.iso885915', 'C.UTF-8')[0];
 $sessions{languages} .= qq{; set lc_messages = '$locale'; set lc_numeric = '$locale'; set lc_monetary = '$locale'; set lc_time = '$locale'};
