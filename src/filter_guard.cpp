@@ -75,6 +75,8 @@ PGDLLEXPORT Datum bloom_guard(PG_FUNCTION_ARGS) {
   HeapTuple changed = data->tg_newtuple;
   if (chunk_number(relation, shape, old) != chunk_number(relation, shape, changed))
     refuse(relation, gettext_noop("cannot change the number of a chunk of Bloom filter \"%s\""));
+  if (heap_attisnull(changed, shape.bits_attribute, RelationGetDescr(relation)))
+    refuse(relation, gettext_noop("cannot clear the bits of a chunk of Bloom filter \"%s\""));
   if (!chunk_covers(stored_chunk(relation, shape, changed), stored_chunk(relation, shape, old))) {
     if (!IsLogicalWorker())
       refuse(relation, gettext_noop("cannot clear a bit of Bloom filter \"%s\""));

@@ -41,10 +41,16 @@ constexpr const char *kPhaseNames[] = {"opening",
                                        "swapping",
                                        "merging"};
 
+static_assert(lengthof(kCommandNames) == static_cast<size_t>(LongCommand::kMerge) + 1);
+static_assert(lengthof(kPhaseNames) == static_cast<size_t>(Step::kMerging) + 1);
+
 // One row, whose columns are null until they are set.
 struct Row {
   Datum values[kColumns];
   bool nulls[kColumns];
+  Row() : values{}, nulls{} {
+    for (bool &null : nulls) null = true;
+  }
   void set(Column column, Datum value) {
     values[column] = value;
     nulls[column] = false;
@@ -55,6 +61,13 @@ struct Row {
 bool may_see(const PgBackendStatus &session) {
   return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS) ||
          has_privs_of_role(GetUserId(), session.st_userid);
+}
+
+// The name with the number; null where another version of this library, which its session has
+// loaded before an upgrade, knows more of them.
+template <size_t count>
+const char *name_of(const char *const (&names)[count], int64 number) {
+  return number >= 0 && number < static_cast<int64>(count) ? names[number] : nullptr;
 }
 
 // The time as an interval of whole seconds.
@@ -70,8 +83,10 @@ void set_details(Row *row, const PgBackendStatus &session, TimestampTz now) {
   // A relation of another database has no name here.
   if (session.st_databaseid == MyDatabaseId)
     row->set(kFilter, ObjectIdGetDatum(session.st_progress_command_target));
-  row->set(kCommand, CStringGetTextDatum(kCommandNames[slots[kCommandSlot]]));
-  row->set(kPhase, CStringGetTextDatum(kPhaseNames[slots[kStepSlot]]));
+  if (const char *command = name_of(kCommandNames, slots[kCommandSlot]))
+    row->set(kCommand, CStringGetTextDatum(command));
+  if (const char *phase = name_of(kPhaseNames, slots[kStepSlot]))
+    row->set(kPhase, CStringGetTextDatum(phase));
   const auto set_count = [&](Column column, int64 count, int64 least) {
     if (count >= least) row->set(column, Int64GetDatum(count));
   };
@@ -108,8 +123,7 @@ PGDLLEXPORT Datum bloom_get_progress(PG_FUNCTION_ARGS) {
         static_cast<int>(session->st_progress_command) != kCompatProgressCommand ||
         session->st_progress_param[kMarkSlot] != kProgressMark)
       continue;
-    Row row{};
-    for (bool &null : row.nulls) null = true;
+    Row row;
     row.set(kPid, Int32GetDatum(session->st_procpid));
     if (const char *database = get_database_name(session->st_databaseid))
       row.set(kDatname, DirectFunctionCall1(namein, CStringGetDatum(database)));

@@ -26,7 +26,7 @@ struct JournalPath {
   }
 };
 
-// Raises the error that errno tells of. `action` completes "could not ... journal file".
+// Raises the error that errno tells of. `message` has places for the path and for the reason.
 [[noreturn]] void journal_failed(const char *message, const char *path) {
   const char *reason = strerror(errno);
   ereport(ERROR, (errcode_for_file_access(), errmsg(message, path, reason)));

@@ -98,7 +98,7 @@ int log2_parts(size_t max_pending) {
   return log2;
 }
 
-// Raises the error that errno tells of. `action` completes "could not ... temporary file".
+// Raises the error that errno tells of. `message` has a place for the reason.
 [[noreturn]] void file_failed(const char *message) {
   const char *reason = strerror(errno);
   ereport(ERROR, (errcode_for_file_access(), errmsg(message, reason)));
