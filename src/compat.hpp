@@ -18,6 +18,8 @@ extern "C" {
 #endif
 }
 
+#include <cstring>
+
 namespace bloomfilter {
 
 // Before PostgreSQL 16 there are no soft errors: an input function always raises its error.
@@ -318,10 +320,13 @@ inline void *compat_named_segment([[maybe_unused]] const char *name, [[maybe_unu
 // only rows with the number of their own command. The server's enum is one of C, and holds any int.
 inline constexpr int kCompatProgressCommand = 0x626C6F;
 
-// The number of the command that this session shows; PROGRESS_COMMAND_INVALID if it shows none.
-inline int compat_progress_command() {
-  return MyBEEntry == nullptr ? kCompatProgressCommand + 1
-                              : static_cast<int>(MyBEEntry->st_progress_command);
+// The number of the command that a session shows; PROGRESS_COMMAND_INVALID if it shows none. Its
+// bytes are copied: C++ may not read an enum that holds a number beyond its own.
+inline int compat_progress_command(const PgBackendStatus &session) {
+  int command;
+  static_assert(sizeof command == sizeof session.st_progress_command);
+  std::memcpy(&command, &session.st_progress_command, sizeof command);
+  return command;
 }
 
 // Begins to show our command, with numbers that are all 0.

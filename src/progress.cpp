@@ -34,7 +34,8 @@ constinit Shown shown{};
 // Copies the numbers to shared memory. The progress of a command of the server stays: it would show
 // our numbers as its own.
 void publish() {
-  const int command = compat_progress_command();
+  if (MyBEEntry == nullptr) return;
+  const int command = compat_progress_command(*MyBEEntry);
   if (command == PROGRESS_COMMAND_INVALID)
     compat_start_progress(shown.relid);
   else if (command != kCompatProgressCommand)
@@ -142,7 +143,8 @@ void end_progress() {
   if (!shown.active) return;
   shown.active = false;
   step_count = {0, kNever};
-  if (compat_progress_command() == kCompatProgressCommand) pgstat_progress_end_command();
+  if (MyBEEntry != nullptr && compat_progress_command(*MyBEEntry) == kCompatProgressCommand)
+    pgstat_progress_end_command();
 }
 
 // The interval follows the speed of the source, which may change: one row a second is shown row by

@@ -120,7 +120,7 @@ PGDLLEXPORT Datum bloom_get_progress(PG_FUNCTION_ARGS) {
     const PgBackendStatus *session = compat_backend_status(index);
     // Without the mark, the command has not set its numbers yet.
     if (session == nullptr ||
-        static_cast<int>(session->st_progress_command) != kCompatProgressCommand ||
+        compat_progress_command(*session) != kCompatProgressCommand ||
         session->st_progress_param[kMarkSlot] != kProgressMark)
       continue;
     Row row;

@@ -170,7 +170,7 @@ init_plain() {
 # no_reports NAME: fails, and shows them, where a sanitizer or the server's log tells of a fault.
 no_reports() {
   ! grep -H . "$LOGS"/asan.* "$LOGS"/ubsan.* 2>/dev/null &&
-    ! grep -E 'terminated by signal|PANIC: |TRAP: ' "$LOGS/$1.server.log"
+    ! grep -E 'runtime error: |terminating any other active server processes|PANIC: |TRAP: ' "$LOGS/$1.server.log"
 }
 
 # no_internal_errors NAME: fails where the extension said what it says of what cannot happen.
