@@ -119,8 +119,7 @@ PGDLLEXPORT Datum bloom_get_progress(PG_FUNCTION_ARGS) {
   for (int index = 1; index <= sessions; ++index) {
     const PgBackendStatus *session = compat_backend_status(index);
     // Without the mark, the command has not set its numbers yet.
-    if (session == nullptr ||
-        compat_progress_command(*session) != kCompatProgressCommand ||
+    if (session == nullptr || compat_progress_command(*session) != kCompatProgressCommand ||
         session->st_progress_param[kMarkSlot] != kProgressMark)
       continue;
     Row row;
