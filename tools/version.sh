@@ -12,7 +12,7 @@ usage: tools/version.sh                  prints the version; fails where two fil
 
 They write bloomfilter.control, META.json, the readers in clients, CHANGELOG.md and debian/changelog,
 and commit nothing. --next also keeps the install script of the release, sql/bloomfilter--OLD.sql, and
-begins the script that updates from it, sql/bloomfilter--OLD--VERSION.sql. test/t/032_update.pl compares
+begins the script that updates from it, sql/bloomfilter--OLD--VERSION.sql. test/t/033_update.pl compares
 the two ways to the new version.
 TEXT
 }
