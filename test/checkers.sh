@@ -31,31 +31,15 @@ TEXT
 MINUTES=30
 RUNS=100000000
 PARTS=()
-PASSED=0
-FAILED=0
-FINISHED=0
 SANITIZE="-O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined"
 INSTRUMENTED=0  # whether the instrumented extension is installed
 
-# An end, for end_with: the last line is the sum. The logs stay where something failed by itself.
-sum_up() {
-  local status=$1
+# An end, for end_with: no instrumented extension stays installed.
+restore_and_sum_up() {
   if [ "$INSTRUMENTED" = 1 ]; then
     install_plain || { say "the instrumented extension is still installed: make install"; FAILED=$((FAILED + 1)); }
   fi
-  if [ "$FINISHED" = 0 ]; then
-    FAILED=$((FAILED + 1))
-  else
-    status=$((FAILED > 0 || PASSED == 0))
-  fi
-  if [ "$status" = 0 ] || [ "$status" -ge 129 ] || [ -z "$WORK" ]; then
-    remove_work
-  else
-    keep_only "$LOGS"
-    say "logs: $LOGS"
-  fi
-  say "$PASSED passed, $FAILED failed"
-  return "$status"
+  sum_up "$1"
 }
 
 # check NAME COMMAND...: runs it as one check, its output in a log, and counts.
@@ -246,7 +230,7 @@ main() {
   [[ $MINUTES =~ ^[1-9][0-9]*$ && $RUNS =~ ^[1-9][0-9]*$ ]] || { usage >&2; return 2; }
   [ ${#PARTS[@]} -gt 0 ] || PARTS=(compilers core32 sanitizers sqlsmith fuzz)
   LIMIT=7200
-  end_with sum_up
+  end_with restore_and_sum_up
   make_work /tmp
   prepare
   for part in compilers core32 sanitizers; do if is_part "$part"; then "$part"; fi; done

@@ -25,29 +25,8 @@ TEXT
 }
 
 NAMES=100000
-PASSED=0
-FAILED=0
-FINISHED=0
 WORKERS=(1 2 3)
 FIRST_PORT=5432   # of node 0, the coordinator; of node 1 the next
-
-# An end, for end_with: the last line is the sum. The logs stay where something failed by itself.
-sum_up() {
-  local status=$1
-  if [ "$FINISHED" = 0 ]; then
-    FAILED=$((FAILED + 1))
-  else
-    status=$((FAILED > 0 || PASSED == 0))
-  fi
-  if [ "$status" = 0 ] || [ "$status" -ge 129 ] || [ -z "$WORK" ]; then
-    remove_work
-  else
-    keep_only "$LOGS"
-    say "logs: $LOGS"
-  fi
-  say "$PASSED passed, $FAILED failed"
-  return "$status"
-}
 
 # ---- Citus
 

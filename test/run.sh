@@ -34,9 +34,6 @@ TEXT
 
 ALL=0
 SERVER=0
-PASSED=0
-FAILED=0
-FINISHED=0
 
 # The name of a suite, then its result in a few words.
 report() { printf '%-12s %s\n' "$1" "$2"; }
@@ -58,39 +55,6 @@ tally() {
   PASSED=$((PASSED + $2))
   FAILED=$((FAILED + $3 - $2))
   report "$1" "$2 of $3 ($((SECONDS - $4)) s)${5:+, $5}"
-}
-
-# An end, for end_with: the last line is the sum. Only where something failed by itself are the logs
-# kept, and nothing else.
-sum_up() {
-  local status=$1
-  if [ "$FINISHED" = 0 ]; then
-    FAILED=$((FAILED + 1))
-    [ "$status" != 0 ] || status=1
-  fi
-  if [ "$FAILED" = 0 ] && [ "$PASSED" -gt 0 ]; then
-    status=0
-  elif [ "$status" = 0 ]; then
-    status=1
-  fi
-  # from 129 on: a signal
-  if [ "$status" = 0 ] || [ "$status" -ge 129 ]; then remove_work; else keep_logs; fi
-  say "$PASSED passed, $FAILED failed"
-  return "$status"
-}
-
-# Leaves $LOGS of $WORK, with what the suites wrote beside it.
-keep_logs() {
-  local name
-  [ -n "$WORK" ] || return 0
-  for name in regression.diffs results output_iso; do
-    [ -e "$WORK/src/$name" ] && mv "$WORK/src/$name" "$LOGS/"
-  done
-  keep_only "$LOGS"
-  # nothing was run yet
-  if rmdir "$LOGS" 2>/dev/null; then rmdir "$WORK"; return; fi
-  chown -R "$(id -u):$(id -g)" "$WORK"
-  say "logs: $LOGS"
 }
 
 # crashes LOG: the lines of a server's log that tell of a crashed backend. A test may pass over

@@ -14,6 +14,9 @@ WORK=         # temporary folder: copy of the source, clusters, logs; gone at th
 LOGS=         # its folder of logs
 LIMIT=900     # seconds that one step may take: ten times what the longest takes on two free cores
 TIMED_OUT=0   # whether the last step took longer
+PASSED=0      # checks, of a script that counts them, see sum_up
+FAILED=0
+FINISHED=0
 CHILD=        # pid of the step that runs now
 BIN=          # folder of the PostgreSQL that was chosen
 PACKAGES=()   # what is to be installed
@@ -253,6 +256,40 @@ keep_only() {
 remove_work() {
   [ -n "$WORK" ] || return 0
   rm -rf --one-file-system "$WORK"
+}
+
+# An end, for end_with, of a script that counts its checks in PASSED and FAILED, and sets FINISHED when it has
+# run all of them: the last line is the sum. The exit code is 0 if something passed and nothing failed. Only
+# where something failed by itself are the logs kept, and nothing else.
+sum_up() {
+  local status=$1
+  if [ "$FINISHED" = 0 ]; then
+    FAILED=$((FAILED + 1))
+    [ "$status" != 0 ] || status=1
+  fi
+  if [ "$FAILED" = 0 ] && [ "$PASSED" -gt 0 ]; then
+    status=0
+  elif [ "$status" = 0 ]; then
+    status=1
+  fi
+  # from 129 on: a signal
+  if [ "$status" = 0 ] || [ "$status" -ge 129 ]; then remove_work; else keep_logs; fi
+  say "$PASSED passed, $FAILED failed"
+  return "$status"
+}
+
+# Leaves $LOGS of $WORK, with what the suites wrote beside it.
+keep_logs() {
+  local name
+  [ -n "$WORK" ] || return 0
+  for name in regression.diffs results output_iso; do
+    [ -e "$WORK/src/$name" ] && mv "$WORK/src/$name" "$LOGS/"
+  done
+  keep_only "$LOGS"
+  # nothing was run yet
+  if rmdir "$LOGS" 2>/dev/null; then rmdir "$WORK"; return; fi
+  chown -R "$(id -u):$(id -g)" "$WORK"
+  say "logs: $LOGS"
 }
 
 # ---- Building

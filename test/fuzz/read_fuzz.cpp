@@ -2,21 +2,13 @@
 // that a hundred million inputs take minutes.
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <span>
 #include <string_view>
 
 #include "bloomfilter/filter.hpp"
 #include "bloomfilter/format.hpp"
-
-#define REQUIRE(condition)                                                 \
-  do {                                                                     \
-    if (!(condition)) {                                                    \
-      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      std::abort();                                                        \
-    }                                                                      \
-  } while (false)
+#include "require.hpp"
 
 namespace bloomfilter {
 namespace {

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <iterator>
 #include <span>
@@ -15,14 +14,7 @@
 #include "bloomfilter/add_queue.hpp"
 #include "bloomfilter/filter.hpp"
 #include "bloomfilter/format.hpp"
-
-#define REQUIRE(condition)                                                 \
-  do {                                                                     \
-    if (!(condition)) {                                                    \
-      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      std::abort();                                                        \
-    }                                                                      \
-  } while (false)
+#include "require.hpp"
 
 namespace bloomfilter {
 namespace {
