@@ -24,7 +24,7 @@ import threading
 from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple, Union
 
 __all__ = ["Answer", "FileChangedError", "Filter", "FormatError"]
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 _HEADER_BYTES = 16
 _VERSION = 1
