@@ -9,7 +9,8 @@ create database bloom_installs owner bloom_dbo;
 grant create on database bloom_installs to bloom_maker;
 \c bloom_installs
 set client_min_messages = warning;
-select trusted, relocatable, superuser from pg_available_extension_versions where name = 'bloomfilter';
+-- Every version that the server has.
+select distinct trusted, relocatable, superuser from pg_available_extension_versions where name = 'bloomfilter';
 set role bloom_other;
 create extension bloomfilter;
 reset role;
