@@ -73,10 +73,24 @@ signature() {
 # The state of the newest heading in CHANGELOG.md: "unreleased" or a date.
 newest_state() { sed -nE 's/^## [^ ]+ \((.*)\)$/\1/p' CHANGELOG.md | sed -n 1p; }
 
-# release VERSION: the heading gets the version and today's date.
+# rename_update FROM TO: of the script that updates to the version FROM, where there is one.
+rename_update() {
+  local script
+  if [ "$1" = "$2" ]; then return; fi
+  for script in sql/bloomfilter--*--"$1".sql; do
+    if [ ! -e "$script" ]; then continue; fi
+    sed "s/UPDATE TO '$1'/UPDATE TO '$2'/" "$script" >"${script%--*}--$2.sql"
+    rm "$script"
+  done
+}
+
+# release VERSION: the heading gets the version and today's date, and the update script its name.
 release() {
+  local begun
   [ "$(newest_state)" = unreleased ] || die "CHANGELOG.md has no unreleased version: begin one by --next"
+  begun=$(check)
   write "$1"
+  rename_update "$begun" "$1"
   sed -i "0,/^## .*/s//## $1 ($(date -u +%F))/" CHANGELOG.md
   sed -i -e "1s/.*/bloomfilter ($1-1) unstable; urgency=medium/" \
     -e "0,/^ -- .*/s//$(signature)/" debian/changelog

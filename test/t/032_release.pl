@@ -77,15 +77,22 @@ works('touch new_file');
 fails('make -s dist', qr/new_file/);
 works('rm new_file');
 
+# A version that was begun as another one: its update script is renamed, too.
+my $released = slurp_file('CHANGELOG.md') !~ /^## [^ ]+ \(unreleased\)/m;
+works('tools/version.sh 9.8.5') unless $released;
+my $old = $released ? $version : '9.8.5';
+works('tools/version.sh --next 9.8.6');
+works(q{sed -i 's/^## 9.8.6 (unreleased)/&\n\n- What is new./' CHANGELOG.md && git add --all && git commit -q -m next});
+
 # A release: the version in every file, the headings with a date.
 fails('tools/version.sh 9.8', qr/not of the form/);
 works('tools/version.sh 9.8.7');
 is(works('tools/version.sh'), '9.8.7', 'the version of the release');
 like(works('grep -m 1 "^## " CHANGELOG.md'), qr/^## 9\.8\.7 \(\d{4}-\d\d-\d\d\)$/, 'its heading');
 like(works('head -n 1 debian/changelog'), qr/^bloomfilter \(9\.8\.7-1\) unstable;/, 'its package');
-like(works('tools/version.sh --notes'), qr/^- /m, 'its notes');
-unlike(works('tools/version.sh --notes'), qr/^## /m, 'without those of others');
-is(works('git diff --name-only | wc -l'), '7', 'and no other file is changed');
+like(works("tools/version.sh --notes"), qr/\A\n- What is new\.\n*\z/, "its notes, without those of others");
+is(works('git add --all && git diff --cached --name-only --no-renames | wc -l'), '9', 'and no other file is changed');
+like(works("cat sql/bloomfilter--$old--9.8.7.sql"), qr/UPDATE TO '9\.8\.7'/, 'the script that updates to it');
 fails('tools/version.sh 9.8.8', qr/no unreleased version/);
 works(q{sed -i 's/"version": "9.8.7",/"version": "9.8.6",/' META.json});
 fails('tools/version.sh', qr/META\.json has version 9\.8\.6, bloomfilter\.control has 9\.8\.7/);
