@@ -145,7 +145,7 @@ main() {
       -y) YES=1 ;;
       --batch) BATCH=1 ;;
       -h | --help) usage; return ;;
-      *) usage >&2; return 2 ;;
+      *) usage >&2; say "unknown option: $argument" >&2; return 2 ;;
     esac
   done
   find_postgres

@@ -617,7 +617,7 @@ read_options() {
         shift
         ;;
       -h | --help) usage; exit ;;
-      *) usage >&2; exit 2 ;;
+      *) usage >&2; say "unknown option: $1" >&2; exit 2 ;;
     esac
     shift
   done
