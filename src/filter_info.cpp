@@ -101,7 +101,9 @@ Verdict judge(Relation relation, const FilterTable &table, const Sample &sample,
 
 // What the user may not expect but cannot change, or what cannot be seen from here; or null. It
 // changes neither status nor advice.
-const char *note_on(const FilterTable &table, const Sample &sample) {
+const char *note_on(Relation relation, const FilterTable &table, const Sample &sample) {
+  if (!has_plain_columns(relation))
+    return "bloom_rebuild refuses it: its columns are not, or were not, (chunk, bits) alone";
   if (table.settings.normalization == Normalization::kLower && lowers_ascii_only())
     return "folds ASCII letters only";
   if (is_subscribed(table.relid)) return "subscribed to: the publisher's must have as many chunks";
@@ -223,7 +225,7 @@ Datum info_row(FunctionCallInfo fcinfo, Relation relation, FilterTable *table, i
   values[kItemsAtBuild] = Float8GetDatum(settings.items_at_build);
   nulls[kFullOn] = sample.damage != nullptr || suspension_reason(*table) != nullptr ||
                    !forecast(settings, sample, at_target, &values[kFullOn]);
-  set_text(kNote, verdict.note != nullptr ? verdict.note : note_on(*table, sample));
+  set_text(kNote, verdict.note != nullptr ? verdict.note : note_on(relation, *table, sample));
   if (sample.damage != nullptr && !sample.lacks_bits)
     for (Column column :
          {kItems, kItemsError, kSaturation, kFpRate, kFill, kWorstChunk, kWorstFill})

@@ -312,11 +312,14 @@ void require_filter_shape(Relation relation, Shape *shape) {
 
 // write_rows and the exchange of files need this: a new table has exactly these two attributes,
 // with the numbers 1 and 2, and the old table's descriptor describes its rows from the swap on.
-void require_plain_columns(Relation relation) {
+bool has_plain_columns(Relation relation) {
   Shape shape;
-  if (RelationGetDescr(relation)->natts == 2 && !columns_problem(relation, &shape) &&
-      shape.chunk_attribute == 1)
-    return;
+  return RelationGetDescr(relation)->natts == 2 && !columns_problem(relation, &shape) &&
+         shape.chunk_attribute == 1;
+}
+
+void require_plain_columns(Relation relation) {
+  if (has_plain_columns(relation)) return;
   ereport(
       ERROR,
       (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

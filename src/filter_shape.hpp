@@ -62,8 +62,11 @@ Problem shape_problem(Relation relation, bool guarded, Shape *shape);
 // shape.
 void require_filter_shape(Relation relation, Shape *shape);
 
-// Raises 55000 unless the relation's columns are (chunk, bits), in this order and without dropped
-// ones. Code that forms tuples itself, without the executor, relies on that.
+// Whether the relation's columns are (chunk, bits), in this order and without dropped ones. Code
+// that forms tuples itself, without the executor, relies on that.
+bool has_plain_columns(Relation relation);
+
+// Raises 55000 unless they are.
 void require_plain_columns(Relation relation);
 
 // Whether the relation has the guard trigger, whatever its state.

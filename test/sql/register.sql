@@ -29,6 +29,7 @@ alter table dropped drop column gone;
 select bloom_register('dropped', 'lower', 1000);
 select bloom_add('dropped', 'ada'), bloom_might_contain('dropped', 'ada'),
        bloom_might_contain('dropped', 'bob');
+select status, note from bloom_info('dropped');
 
 -- A known name that is denied: other normalization, other layout.
 select chunk_table('other', 128);
