@@ -45,6 +45,9 @@ struct Utf16 {
 // takes quadratic time and cannot be canceled: 40,000 marks, a name of 80 kB, took 3 s.
 constexpr int32 kMaxMarks = 128;
 
+// NFKC_Casefold makes at most so many marks of one unit of UTF-16: three are known.
+constexpr int32 kMaxMarksPerUnit = 4;
+
 // A key that has not settled after so many rounds is taken as it is: it is still a function of the
 // item. No item is known that needs more than two.
 constexpr int kMaxRounds = 16;
@@ -149,9 +152,10 @@ bool count_marks(const UNormalizer2 *normalizer, UChar32 character, int32 *marks
 }
 
 // Drops, in place, the marks beyond kMaxMarks in a row. So a key is made in linear time, and two
-// names are one if they differ in dropped marks only.
+// names are one if they differ in dropped marks only. Marks are counted as the fold makes them, in
+// the item as in its key. So the fold of a key drops nothing more, and a key is its own key.
 void drop_surplus_marks(const UNormalizer2 *normalizer, Utf16 *text) {
-  if (likely(text->length <= kMaxMarks)) return;
+  if (likely(text->length <= kMaxMarks / kMaxMarksPerUnit)) return;
   int32 marks = 0, kept = 0;
   for (int32 i = 0; i < text->length;) {
     CHECK_FOR_INTERRUPTS();

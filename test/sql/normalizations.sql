@@ -134,3 +134,13 @@ from (select normalization, bloom_normalize(item, normalization) as key
       from (values ('nfkc'), ('username')) n (normalization),
            (values ('b' || repeat(U&'\0301\0323', 100)), (repeat(U&'\0344\0323\0902', 100)),
                    (repeat(U&'\0F73\0345\0F71', 100) || 'x'), (repeat(U&'\1D165\0301\FF9E', 100))) i (item)) k;
+
+-- Also where a short item has few characters, each of which becomes several marks.
+select normalization, count(*) filter (where bloom_normalize(key, normalization) <> key) as not_own
+from unnest(array['nfkc', 'username']) normalization, generate_series(30, 130) marks,
+     unnest(array[U&'\0344', U&'\0F77', U&'\0F73', U&'\0CCB']) mark,
+     lateral (select bloom_normalize('a' || repeat(mark, marks), normalization) as key) k
+group by normalization order by 1;
+-- The marks of a character that is composed count as if it were not.
+select bloom_normalize(item, 'nfkc') = bloom_normalize(normalize(item, nfd), 'nfkc') as same
+from (values ('a' || repeat(U&'\0344', 100))) i (item);
