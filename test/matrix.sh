@@ -24,18 +24,6 @@ and nothing failed.
 TEXT
 }
 
-PASSED=0
-FAILED=0
-KEEP=0
-
-# An end, for end_with: the sum, and the logs only where a version failed.
-sum_up() {
-  if [ "$KEEP" = 1 ]; then keep_only "$LOGS"; say "logs: $LOGS"; else remove_work; fi
-  say "$PASSED passed, $FAILED failed"
-  [ "$1" = 0 ] || return "$1"
-  [ "$FAILED" = 0 ] && [ "$PASSED" -gt 0 ]
-}
-
 # row LOG RESULT: a line of the table, from what test/run.sh wrote.
 row() {
   local version
@@ -53,7 +41,6 @@ run_one() {
     row "$log" passed
   else
     FAILED=$((FAILED + 1))
-    KEEP=1
     row "$log" FAILED
     tail -n 30 "$log" | sed 's/^/  | /'
   fi
@@ -126,6 +113,7 @@ main() {
     shift 2
     mkdir -p "$folder"
     for word; do run_one "${word%%:*}" test_suite "$folder" "$word"; done
+    FINISHED=1
     return
   fi
   [ $# -gt 0 ] || mapfile -t configs < <(installed)
@@ -134,6 +122,7 @@ main() {
     is_complete "$word" || die "$word has no server or PGXS, or is older than $OLDEST_MAJOR"
     run_one "$(echo "$word" | tr / _)" env "PG_CONFIG=$word" "$ROOT/test/run.sh" --server
   done
+  FINISHED=1
 }
 
 main "$@"
